@@ -26,12 +26,12 @@ from engine.operations.execution import Execution
 from engine.operations.file_copies import copy_files
 from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_tracking import add_row_counts
 from engine.operations.staged_actions import removal
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import has_feature, list_supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
+from engine.snapshot.data_files import add_row_counts, count_rows
 from engine.snapshot.new_table import add_defaults
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import PATH_SAFE
@@ -150,7 +150,8 @@ def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bo
     live = source.add_files()
     protocols = [source.protocol, *([current.protocol] if current else [])]
     if any(has_feature(protocol, "rowTracking") for protocol in protocols):
-        live = add_row_counts(source, live)
+        store, roots = source.store, source.allowed_roots
+        live = add_row_counts(live, lambda add: count_rows(store, add.path, roots))
     if deep:
         files = [copy_file(source, add) for add in live]
     else:

@@ -12,7 +12,6 @@ from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.operations.execution import Execution
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_tracking import add_row_counts
 from engine.operations.staged_actions import removal
 from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
@@ -53,10 +52,6 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         txn.observe(RestoredFiles(restored, added, execution.now_ms, observer))
     txn.read_whole_table()
     txn.stage(*_terms(current, restored), *map(removal, removed))
-    if "rowTracking" in list_supported_features(current.protocol) | list_supported_features(
-        restored.protocol
-    ):
-        added = add_row_counts(restored, added)
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
     metrics: dict[str, int | str] = {
         "tableSizeAfterRestore": restored.size_bytes,

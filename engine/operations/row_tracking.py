@@ -6,20 +6,13 @@ by another writer meanwhile gets its ids from this writer: the batch's commit is
 remaining files are restated again.
 """
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.actions.files import AddFile
-from engine.actions.statistics import add_row_count
 from engine.errors import ConflictError
 from engine.log.file_table import adds_of
 from engine.operations.execution import Execution
 from engine.protocol.features import list_supported_features, upgrade
-from engine.snapshot.data_files import count_rows
 from engine.snapshot.snapshot import Snapshot
 
 _FEATURES = frozenset({"rowTracking", "domainMetadata"})
@@ -49,7 +42,7 @@ def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> t
         missing = files_without_row_ids(snapshot)
         if not missing.num_rows:
             return tuple(versions)
-        txn.stage(*add_row_counts(snapshot, adds_of(missing.slice(0, size))))
+        txn.stage(*adds_of(missing.slice(0, size)))
         try:
             done = execution.commit(txn, "ROW TRACKING BACKFILL", {"batchId": batch}, {})
         except ConflictError as conflict:
@@ -79,18 +72,3 @@ def _support(execution: Execution) -> list[int]:
     }
     parameters = {"newProtocol": {key: value for key, value in shown.items() if value is not None}}
     return list(execution.commit(txn, "UPGRADE PROTOCOL", parameters, {}).versions)
-
-
-def add_row_counts(snapshot: Snapshot, adds: Iterable[AddFile]) -> list[AddFile]:
-    """Return live files with the number of rows in their footers: their ranges of ids are as long.
-
-    Raises:
-        DataFileError: a footer cannot be read.
-    """
-
-    def add_count(add: AddFile) -> AddFile:
-        count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
-        return msgspec.structs.replace(add, stats=add_row_count(add.stats, count))
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(add_count, adds))

@@ -12,10 +12,8 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap64
 
 from engine.actions.files import AddFile
-from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import DataFileError, RequestError, UnknownColumnError, VersionNotFoundError
 from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
@@ -27,6 +25,7 @@ from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
 from engine.snapshot.column_lineage import MappingModes, rows_as_later, sources_of
 from engine.snapshot.conform import target_type
+from engine.snapshot.data_files import read_deleted_rows
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
 from engine.snapshot.row_counts import num_records
@@ -319,14 +318,9 @@ def _batches(side: _Side) -> Iterator[pa.Table]:
 
 def _find_newly_deleted(snapshot: Snapshot, file: AddFile, other: AddFile) -> pa.Array:
     """Return the positions of a file live in one version and deleted in the other."""
-    deleted = _read_deleted_rows(snapshot, other) - _read_deleted_rows(snapshot, file)
+    store, roots = snapshot.store, snapshot.allowed_roots
+    deleted = read_deleted_rows(store, other, roots) - read_deleted_rows(store, file, roots)
     return pa.array(np.asarray(deleted.to_array(), dtype=np.int64), pa.int64())
-
-
-def _read_deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
-    if file.deletion_vector is None:
-        return BitMap64()
-    return read_deletion_vector(snapshot.store, file.deletion_vector, snapshot.allowed_roots)
 
 
 def _sources(snapshot: Snapshot, later: Snapshot) -> dict[str, StructField | None]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,7 @@ from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.snapshot.conform import conform_column, find_field
-from engine.snapshot.data_files import open_parquet
+from engine.snapshot.data_files import check_within, open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import TableFiles
@@ -154,10 +155,17 @@ def compact_bin(job: CompactionJob, number: int) -> pa.RecordBatch:
 def _iter_live(
     store: Store, job: CompactionJob, add: AddFile
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Live rows in order under the target's schema, with the physical rows seen so far."""
-    deleted = _read_deleted_positions(store, job, add)
-    start = 0
+    """Yield live rows in order under the target's schema, with the physical rows seen so far.
+
+    Raises:
+        DeletionVectorError: the vector is missing or damaged, or deletes rows that the file lacks.
+        DataFileError, PathOutsideRootError: as `open_parquet`.
+    """
+    vector, start = add.deletion_vector, 0
+    gone = read_deletion_vector(store, vector, job.allowed_roots) if vector else BitMap64()
+    deleted = np.fromiter(gone, dtype=np.uint64)
     with open_parquet(store, add.path, job.allowed_roots) as file:
+        check_within(gone, file.metadata.num_rows, add.path)
         names, legacy = _source_names(job, file.schema_arrow), legacy_times(file.metadata)
         for batch in _batches(file, [name for name in names if name is not None]):
             positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)
@@ -221,15 +229,6 @@ def _remove_deleted(
     alive = np.ones(len(positions), dtype=bool)
     alive[(deleted[low:high] - positions[0]).astype(np.int64)] = False
     return batch.filter(pa.array(alive))
-
-
-def _read_deleted_positions(
-    store: Store, job: CompactionJob, add: AddFile
-) -> npt.NDArray[np.uint64]:
-    if add.deletion_vector is None:
-        return np.empty(0, dtype=np.uint64)
-    deleted = read_deletion_vector(store, add.deletion_vector, job.allowed_roots)
-    return np.fromiter(deleted, dtype=np.uint64)
 
 
 def _fit_to_target(

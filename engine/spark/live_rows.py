@@ -11,7 +11,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddFile
-from engine.actions.statistics import add_row_count, read_claimed_rows
 from engine.snapshot.data_files import read_deleted_rows
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
@@ -21,9 +20,9 @@ def live_rows(
     table: TableFiles, files: Mapping[int, AddFile]
 ) -> Callable[[Column, Column], Column]:
     """Return a function of a file's number and a row's position: whether the row is live."""
-    counted = {index: _keep_count_only(add) for index, add in files.items()}
+    masked = {index: _drop_claims(add) for index, add in files.items()}
     roots = tuple(table.allowed_roots)
-    mask = _Mask(table.uri, dict(table.storage_options), counted, roots)
+    mask = _Mask(table.uri, dict(table.storage_options), masked, roots)
 
     def live(file: pa.Array, row: pa.Array) -> pa.Array:
         return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
@@ -33,11 +32,9 @@ def live_rows(
     return udf
 
 
-def _keep_count_only(add: AddFile) -> AddFile:
-    """Return a file without statistics except the row count: executors do not need them."""
-    claimed = read_claimed_rows(add.stats)
-    stats = None if claimed is None else add_row_count(None, claimed)
-    return msgspec.structs.replace(add, stats=stats, tags=None)
+def _drop_claims(add: AddFile) -> AddFile:
+    """Return a file without statistics and tags, which executors do not need."""
+    return msgspec.structs.replace(add, stats=None, tags=None)
 
 
 @dataclass

@@ -46,11 +46,8 @@ _REPORT = "file int, deleted long, total long, physical long, vector string"
 class FileDeletion:
     """Rows deleted from a file.
 
-    `deleted` rows go now and `total` are gone afterwards, of `physical` rows: the file's footer
-    proves
-    that none is left; to say that some are, the log's count is enough. `vector` holds the deleted
-    rows;
-    None if no row is left.
+    `deleted` rows go now and `total` are gone afterwards, of the `physical` rows in the file's
+    footer. `vector` holds the deleted rows; None if no row is left.
     """
 
     add: AddFile
@@ -260,7 +257,7 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
         deleted = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
         before[index] = len(deleted)
         bitmaps[index] = bitmap | deleted
-    physical = {i: _physical_rows(merge, store, i, b) for i, b in bitmaps.items()}
+    physical = {i: _count_rows(merge, store, i, b) for i, b in bitmaps.items()}
     partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
     written = partial if merge.write_vectors else {}
     vectors = write_deletion_vectors(store, written, prefix_length=merge.prefix_length)
@@ -277,12 +274,13 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     )
 
 
-def _physical_rows(merge: VectorMerge, store: Store, index: int, deleted: BitMap64) -> int:
-    """Return the rows of a file, from its footer where no row seems to be left."""
-    add = merge.files[index]
-    claimed = physical_rows(add)
-    if claimed is not None and len(deleted) < claimed:
-        return claimed
-    counted = count_rows(store, add.path, merge.allowed_roots)
-    check_within(deleted, counted, add.path)
+def _count_rows(merge: VectorMerge, store: Store, index: int, deleted: BitMap64) -> int:
+    """Return the rows of a file, from its footer.
+
+    Raises:
+        DeletionVectorError: rows are deleted that the file does not have.
+    """
+    path = merge.files[index].path
+    counted = count_rows(store, path, merge.allowed_roots)
+    check_within(deleted, counted, path)
     return counted

@@ -14,15 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from engine.actions.codec import encode
+from engine.actions.files import AddFile
 from engine.clock import Clock
+from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
     CommitOutcomeUnknownError,
+    DataFileMissingError,
     EngineError,
     FileExistsAlreadyError,
     LogCleanedError,
     MalformedLogError,
     MaxCommitRetriesError,
+    PathOutsideRootError,
     StorageError,
     StorageOutcomeUnknownError,
 )
@@ -30,6 +34,7 @@ from engine.log.commits import LogCommit
 from engine.log.paths import commit_path
 from engine.log.replay import TableState
 from engine.log.tip import Tip
+from engine.snapshot.data_files import add_row_counts
 from engine.storage.base import Store
 from engine.transaction.log_tail import check_in_place, check_landed, is_own, iter_newer
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
@@ -49,7 +54,7 @@ class Committer:
     """What a commit needs of the world: the log, the time, whoever watches, what it staged, rows.
 
     `read` is the version that the transaction read, None where it creates the table. `count_rows`
-    counts the rows of a live file by its footer.
+    counts the rows of a file by its footer.
     """
 
     store: Store
@@ -58,8 +63,8 @@ class Committer:
     limits: CommitLimits
     files: StagedFileCheck
     rows: RowResolver | None
-    read: TableState | None = None
-    count_rows: Callable[[str], int] | None = None
+    read: TableState | None
+    count_rows: Callable[[str], int]
 
     def commit(self, txn: ObservedTransaction, pending_commit: PendingCommit) -> CommitOutcome:
         """Take a transaction into the log.
@@ -73,8 +78,10 @@ class Committer:
             StorageError: the store failed before the log was written. Nothing was written.
             MaxCommitRetriesError: it lost the race too often. Nothing was written.
             CommitOutcomeUnknownError: the store would not say whether the commit landed.
+            DataFileError: a staged file whose rows are to get ids cannot be read.
         """
         doubts, before = 0, None
+        pending_commit = self._count_numbered_rows(pending_commit)
         for attempts in range(1, self.limits.attempts + 1):
             try:
                 with Turn(self.store.root) as turn:
@@ -155,13 +162,44 @@ class Committer:
             raise StorageError(what, "Run it again.") from error
         return reconcile(self._assign_free_row_ids(named), self.clock.now_ms())
 
+    def _count_numbered_rows(self, pending_commit: PendingCommit) -> PendingCommit:
+        """Return the pending commit with the rows of its new files counted, where they have or get ids."""
+        files = pending_commit.newly_numbered
+        if not files:
+            return pending_commit
+        counted = {add.path: add for add in add_row_counts(files, self._count_staged_rows)}
+        current = pending_commit.current
+        actions = tuple(
+            counted.get(action.path, action) if isinstance(action, AddFile) else action
+            for action in current.actions
+        )
+        return replace(pending_commit, current=current.restage(actions))
+
+    def _count_staged_rows(self, add: AddFile) -> int | None:
+        """Return the rows of a staged file; the claim where the file is gone, or out of reach.
+
+        The look before each attempt refuses files that are gone, unless this transaction has landed.
+
+        Raises:
+            PathOutsideRootError: it is out of reach, and claims nothing.
+        """
+        claimed = physical_rows(add)
+        try:
+            return self.count_rows(add.path)
+        except DataFileMissingError:
+            return claimed
+        except PathOutsideRootError:
+            if claimed is None:
+                raise
+            return claimed
+
     def _assign_free_row_ids(self, pending_commit: PendingCommit) -> PendingCommit:
         """Return the pending commit with row ids above those in use, whatever the log claims.
 
         Where the file with the highest ids cannot be read, the log's word has to do.
         """
         last = pending_commit.last_numbered
-        if last is None or self.count_rows is None or not pending_commit.gives_new_row_ids:
+        if last is None or not pending_commit.gives_new_row_ids:
             return pending_commit
         with suppress(EngineError):
             used = last_row_id(last, self.count_rows(last.path))

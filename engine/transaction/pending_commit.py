@@ -81,6 +81,15 @@ class PendingCommit:
         return any(add.base_row_id is None for add in adds)
 
     @property
+    def newly_numbered(self) -> tuple[AddFile, ...]:
+        """The files that it adds whose row ids are new to the state that it read."""
+        if not self.after.gives_row_ids:
+            return ()
+        restated = self.current.read_entirely.union(remove.path for remove in self.current.removes)
+        adds = self.current.adds
+        return tuple(add for add in adds if add.base_row_id is None or add.path not in restated)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
         return not (self.current.actions or self.provenance.even_if_empty)

@@ -98,11 +98,10 @@ def check_staged(
     for terms in (before, after):
         if terms is not None:
             _check_append_only(actions, terms)
-    partitions, gives_row_ids = after.partition_names, after.gives_row_ids
+    partitions = after.partition_names
     for action in actions:
         if isinstance(action, AddFile):
             _check_add(action, after, partitions)
-            _check_count(action, after, gives_row_ids=gives_row_ids)
         elif isinstance(action, DomainMetadata) and "domainMetadata" not in after.features:
             what = f"The protocol of {after.table} does not support metadata domains."
             raise _invalid_actions_error(what, "Add the domainMetadata feature first.")
@@ -182,12 +181,8 @@ def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> N
     if vector is not None and "deletionVectors" not in after.features:
         what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
         raise _invalid_actions_error(what, "Add the deletionVectors feature first.")
-
-
-def _check_count(add: AddFile, after: TableTerms, *, gives_row_ids: bool) -> None:
-    """Deleted rows and row ids are counted by a file's number of rows."""
-    if (gives_row_ids or add.deletion_vector is not None) and physical_rows(add) is None:
-        what = f"{add.path} is staged without its number of rows, which {after.table} needs."
+    if vector is not None and physical_rows(add) is None:
+        what = f"{add.path} is staged without its number of rows, which its deletion vector needs."
         raise _invalid_actions_error(what, "Stage it with statistics that have numRecords.")
 
 

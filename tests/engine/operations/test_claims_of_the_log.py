@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.actions.files import AddFile
+from engine.actions.statistics import read_claimed_rows
 from engine.commands.clone import Clone
 from engine.errors import ConcurrentAppendException, ConflictError, DeletionVectorError
 from engine.operations.row_sums import RowSumError, check_moved
@@ -235,6 +237,10 @@ def test_counts_change_no_conflict(tmp_path_factory, lines, mine, theirs, by_vec
 # --- row ids ---
 
 TRACKED = {**VECTORS, "delta.enableRowTracking": "true"}
+ROW_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row_id",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row_version",
+}
 
 
 def _ranges(table, rows):
@@ -274,17 +280,40 @@ def test_a_false_count_and_a_false_mark_give_no_row_id_twice(tmp_path):
             stats = {"numRecords": count}
             ours = {"baseRowId": 0, "defaultRowCommitVersion": 0}
             add = add_file(root, "a", rows_of(range(10)), stats, **ours)
-            names = {
-                "delta.rowTracking.materializedRowIdColumnName": "_row_id",
-                "delta.rowTracking.materializedRowCommitVersionColumnName": "_row_version",
-            }
             first = () if lands_late else (add, mark)
-            table = make(root, *first, configuration={**TRACKED, **names})
+            table = make(root, *first, configuration={**TRACKED, **ROW_COLUMNS})
             late = _Meanwhile(lambda root=root, add=add: commit(root, 1, add, mark))
             options = {"observer": late} if lands_late else {}
             execute(root, "INSERT INTO t VALUES (100, 'y')", **options)
             new = [f for f in table.snapshot().add_files() if f.path != "a"]
             assert [f.base_row_id >= 10 for f in new] == [True], (count, lands_late)
+
+
+def test_staged_files_get_as_many_row_ids_as_they_have_rows(tmp_path):
+    """The caller's claim may be false, and may be missing; ids that it gives are counted too."""
+    for number, count in enumerate(COUNTS):
+        for own_ids in ({}, {"base_row_id": 5, "default_row_commit_version": 0}):
+            root = tmp_path / f"{number}-{len(own_ids)}"
+            root.mkdir()
+            table = make(root, configuration={**TRACKED, **ROW_COLUMNS})
+            txn = table.start_transaction()
+            for name, ids_given in (("a", own_ids), ("b", {})):
+                add = add_file(root, name, rows_of(range(10)), {"numRecords": count})["add"]
+                told = AddFile(
+                    path=name,
+                    partition_values={},
+                    size=add["size"],
+                    modification_time=1,
+                    data_change=True,
+                    stats=add["stats"],
+                    **ids_given,
+                )
+                txn.stage(told)
+            txn.commit("WRITE")
+            execute(root, "INSERT INTO t VALUES (100, 'y')")
+            rows = {add.path: 10 if add.path in "ab" else 1 for add in table.snapshot().add_files()}
+            assert max(_ranges(table, rows).values()) == 1, (count, own_ids)
+            assert all(read_claimed_rows(add.stats) for add in table.snapshot().add_files())
 
 
 def test_restore_counts_rows_before_they_get_ids(tmp_path):
