@@ -3,11 +3,9 @@
 import csv
 import json
 from datetime import timedelta
-from importlib import import_module
 from io import StringIO
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 
 from engine.schema.types import LONG, StructField, StructType
@@ -147,25 +145,3 @@ def test_what_no_step_took_is_named(table):
     took = span_ms(attempt.started_at, attempt.finished_at)
     assert (steps[-1].name, steps[-1].took_ms >= 4000) == ("Other", True)
     assert sum(step.took_ms or 0 for step in steps[1:]) == took
-
-
-def test_a_mirror_of_before_is_told_written_from_restated_by_its_files(table):
-    def facts() -> list[tuple[int, ...]]:
-        names = ("version", "bytes_added", "bytes_removed", "bytes_written", "files_restated")
-        return list(table.commits.order_by("version").values_list(*names))
-
-    now = facts()
-    for commit in table.commits.all():
-        sizes = {
-            action: sum(commit.files.filter(action=action).values_list("size_bytes", flat=True))
-            for action in ("add", "remove")
-        }
-        Commit.objects.filter(pk=commit.pk).update(
-            bytes_added=sizes["add"],
-            bytes_removed=sizes["remove"],
-            bytes_written=0,
-            files_restated=0,
-        )
-    migration = import_module("lakeui.catalog.migrations.0015_bytes_written")
-    migration.tell_written_from_restated(apps, None)
-    assert facts() == now

@@ -1,11 +1,11 @@
-"""The library's own table of tokens goes: it is never used, and its reference keeps `flush` from working."""
+"""Drop the library's own table of tokens: it is never used, and its reference keeps `flush` from working."""
 
 from django.db import migrations
 
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("api", "0001_tokens_and_answers"),
+        ("api", "0001_initial"),
         ("knox", "0009_extend_authtoken_field"),
     ]
 

@@ -2,11 +2,9 @@
 
 import json
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.db import connection
 from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
@@ -117,20 +115,6 @@ def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
         "+7 \u22123",
         "",
     ]
-
-
-def test_rows_that_an_overwrite_replaced_are_counted_of_a_mirror_that_is_there(lake):
-    new_table(lake / "orders")
-    stats = json.dumps({"numRecords": 990})
-    overwrite = [remove("b.parquet", stats=stats), add("c.parquet", rows=20)]
-    append_commit(lake / "orders", 1, overwrite, info=OVERWRITE)
-    append_commit(lake / "orders", 2, [remove("c.parquet")], info=OVERWRITE)
-    table = register_table(str(lake / "orders"), "sales.orders")
-    table.commits.update(rows_removed=None)
-    migration = import_module("lakeui.catalog.migrations.0020_rows_removed")
-    migration.count_rows_of_files_that_left(apps, None)
-    counts = table.commits.order_by("version").values_list("rows_removed", flat=True)
-    assert list(counts) == [0, 990, None]
 
 
 def test_what_another_engine_did_not_record_stays_null(lake):

@@ -1,10 +1,8 @@
 """What was lost for lack of row-level concurrency, what mends it and what that costs, from the record."""
 
 from datetime import timedelta
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.utils import timezone
 
 from engine.commands.sql import parse_statement
@@ -272,21 +270,6 @@ def test_a_clustered_table_needs_deletion_vectors_as_every_other_does(table):
     report = eligibility_report(table)
     assert line(report.of_table, "vectors enabled").state == "fails"
     assert (report.eligibility.eligible, report.eligibility.traces_moves) == (False, False)
-
-
-def test_clustered_tables_called_eligible_before_are_so_no_longer(table):
-    names = ("deletion vectors supported", "deletion vectors enabled", "no identity columns")
-    Table.objects.filter(pk=table.pk).update(
-        row_level_eligible=True,
-        deletion_vectors=False,
-        reader_features=[],
-        row_level_conditions=[{"name": name, "holds": True} for name in names],
-    )
-    migration = "lakeui.catalog.migrations.0012_clustered_without_vectors"
-    import_module(migration).not_eligible(apps, None)
-    table.refresh_from_db()
-    assert not table.row_level_eligible
-    assert [condition["holds"] for condition in table.row_level_conditions] == [False, False, True]
 
 
 def test_a_subquery_over_the_table_itself_is_no_source_of_a_merge(table):

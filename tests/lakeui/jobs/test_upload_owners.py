@@ -1,16 +1,13 @@
 """An uploaded file is for whoever sent it, when a job is asked for and again when it runs."""
 
 import uuid
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import DatabaseError, connection
 
-from engine.errors import RequestError
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
@@ -196,17 +193,3 @@ def test_pages_and_rest_refuse_another_s_file_without_an_accident(table, upload,
     assert (answer.status_code, answer.json()["code"]) == (422, "LAKE_UPLOAD_NOT_FOUND")
     shown = client.post("/jobs/new/", {"table": table.pk, "kind": "sql", "step": "run", **body})
     assert "no uploaded file of yours" in shown.content.decode()
-
-
-def test_files_sent_before_there_were_owners_belong_to_who_named_them_first(
-    table, upload, ada, bob
-):
-    job = load(table, upload, ada)
-    Job.objects.create(table=table, kind="append", parameters=job.parameters, requested_by=bob)
-    Upload.objects.all().delete()
-    with pytest.raises(RequestError):
-        load(table, upload, ada)
-    import_module("lakeui.jobs.migrations.0009_uploads_have_owners").keep(apps, None)
-    assert load(table, upload, ada).state == Job.State.QUEUED
-    with pytest.raises(UploadNotFoundError):
-        load(table, upload, bob)

@@ -1,9 +1,6 @@
 """Who writes to a table: its own jobs, and scripts whose steps name it, in every answer alike."""
 
-from importlib import import_module
-
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
 
 from engine.commands.model import COMMANDS
@@ -13,7 +10,7 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.filters import JobFilter
-from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.schedules import change_schedule, create_schedule
 from lakeui.jobs.writers import active_jobs, active_writers, schedules_changing
@@ -147,17 +144,3 @@ def test_a_script_on_a_table_out_of_sight_is_listed_to_nobody_who_sees_the_other
     client.force_login(guest)
     assert client.get(f"/api/v1/tables/{people.pk}/jobs/").json()["items"] == []
     assert "sales.orders" not in client.get(f"/tables/{people.pk}/").content.decode()
-
-
-def test_the_migration_finds_what_the_scripts_that_are_there_change(tables):
-    orders, people, _ = tables
-    job = script(orders)
-    schedule = Schedule.objects.create(
-        table=orders, name="n", cron="* * * * *", kind="script", parameters=job.parameters,
-        owner=person("ada"),
-    )  # fmt: skip
-    job.also_changes.clear()
-    Job.objects.create(table=orders, kind="script", parameters={"steps": [None, {"kind": 1}]})
-    import_module("lakeui.jobs.migrations.0008_also_changes").keep(apps, None)
-    assert list(active_jobs(people)) == [job]
-    assert list(schedules_changing(people)) == [schedule]

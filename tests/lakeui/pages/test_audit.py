@@ -1,19 +1,13 @@
 """The trail of who did what, and who may read it."""
 
 import json
-from importlib import import_module
 
 import pytest
-from auditlog.models import LogEntry
-from django.apps import apps
-from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from lakeui.catalog.models import TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.monitoring.filters import AuditFilter, trail
-from lakeui.monitoring.models import AuditedTable
 from tests.lakeui.factories import grant, make_job, make_user
 from tests.lakeui.pages.conftest import SmallLake
 
@@ -80,24 +74,6 @@ def test_what_was_taken_back_is_still_found_under_its_table(client_for, lake, pe
         client_for("owner").get(f"/audit/?table={lake.table.pk}&thing=tablegrant").context["rows"]
     )
     assert sorted(row.act for row in rows) == ["made", "removed"]
-
-
-def test_entries_of_before_are_found_under_their_tables_as_well(client_for, lake, people):
-    grant(people["stranger"], lake.table, Role.VIEWER).delete()
-    AuditedTable.objects.all().delete()
-    LogEntry.objects.create(
-        content_type=ContentType.objects.get_for_model(TableGrant),
-        object_pk="1",
-        action=LogEntry.Action.UPDATE,
-        changes={"table": ["None", "9" * 40]},
-    )
-    kept = AuditedTable.objects.count()
-    import_module("lakeui.monitoring.migrations.0002_audited_tables").keep(apps, None)
-    assert (kept, AuditedTable.objects.filter(table_pk=lake.table.pk).count()) == (0, 2)
-    rows = (
-        client_for("owner").get(f"/audit/?table={lake.table.pk}&thing=tablegrant").context["rows"]
-    )
-    assert len(rows) == 2
 
 
 def test_people_are_named_and_not_numbered(client_for, lake, people):

@@ -1,10 +1,8 @@
 """An aborted job on the page of its conflict: its fixes tried, the job run again in place, the numbers in words."""
 
 from dataclasses import asdict, replace
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.urls import reverse
 from django.utils import timezone
 
@@ -81,27 +79,6 @@ def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(client_fo
     assert 'id="id_condition"' not in body
     (answer,) = client.get(f"/api/v1/conflicts/{conflict_of_job.pk}/trials/").json()["answers"]
     assert answer["needs_spark"] is True
-
-
-@pytest.mark.parametrize(
-    "why",
-    [
-        "MERGE needs Spark here, and trials run without it",
-        "the WRITE of v3 needs Spark to run again",
-    ],
-)
-def test_an_answer_from_before_the_field_says_that_it_needs_spark(client_for, conflict_of_job, why):
-    trials = _create_trials(conflict_of_job, as_it_was="undecidable", retry="passes")
-    trials.answers["as_it_was"] |= {"why": why}
-    trials.save()
-    migration = import_module("lakeui.conflicts.migrations.0015_trials_that_need_spark")
-    migration.tell_what_needs_spark(apps, None)
-    trials.refresh_from_db()
-    assert trials.answers["as_it_was"]["needs_spark"] is True
-    assert "needs_spark" not in trials.answers["retry"]
-    body = _page(client_for("viewer"), conflict_of_job)
-    assert why in body
-    assert "Try again" not in body
 
 
 def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(client_for, conflict_of_job):
