@@ -1,4 +1,4 @@
-"""The time that one commit may spend comparing rows."""
+"""Time limit for comparing rows in one commit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ class BudgetSpentError(EngineError):
 
 
 class Budget:
-    """Seconds that run while rows are compared, and stand still otherwise.
+    """A stopwatch that runs only while rows are compared.
 
-    `seconds` are those of the whole commit.
+    `seconds` is the limit for the whole commit.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""Which added files this transaction should have read, before anything is read of what is in them.
+"""Added files this transaction should have read, chosen before any of their content is read.
 
-The order of the writes is what decides. At WriteSerializable this transaction may be ordered before
-a blind append that it did not see. That exemption ends once a later writer may have read the
-append: then this transaction can no longer come before it without coming before that writer too.
+The order of the writes decides. At WriteSerializable this transaction may be ordered before an
+unseen blind append. This exemption ends once a later writer may have read the append: ordered
+before the append, this transaction would also come before this writer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from engine.snapshot.data_skipping import Skipper
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that `version` added, and that this transaction may have had to read."""
+    """A file added by `version` and possibly within this transaction's reads."""
 
     add: AddFile
     version: int
@@ -28,9 +28,9 @@ class Candidate:
 def list_candidates(
     current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
 ) -> tuple[Candidate, ...]:
-    """The files to hold against this transaction's reads when it is checked against this winning commit.
+    """List the files to test against this transaction's reads for a winning commit.
 
-    `exempted` are the blind appends among the winning commits before this one.
+    `exempted` are the blind appends among earlier winning commits.
     """
     if current.replaces_state:
         return tuple(_iter_candidates(winner))
@@ -46,7 +46,7 @@ def list_candidates(
 
 
 def counts_appends(level: IsolationLevel, *, changes_terms: bool = False) -> bool:
-    """Whether blind appends count for what a transaction reads at a level.
+    """Return whether blind appends count as reads of a transaction at an isolation level.
 
     At WriteSerializable it may be ordered before them, unless it changes metadata or protocol.
     """
@@ -55,17 +55,16 @@ def counts_appends(level: IsolationLevel, *, changes_terms: bool = False) -> boo
 
 
 def is_exempt(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    """Whether this winning commit is an append whose files are not tested now, but may be later."""
+    """Return whether a winning commit is an append exempt from tests, at least for now."""
     return not current.replaces_state and _may_be_ordered_later(current, winner)
 
 
 def exempt_after(
     current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
 ) -> tuple[WinningCommit, ...]:
-    """The appends that this transaction stays ordered before once it has passed this winning commit.
+    """Return the appends this transaction may still be ordered before, after a winning commit.
 
-    Those whose exemption the winning commit ended have been tested now: what they added matches no
-    read.
+    Appends whose exemption the winning commit ended have been tested and match no read.
     """
     if is_exempt(current, winner):
         return (*exempted, winner)
@@ -79,9 +78,9 @@ def ends_exemption(
 ) -> bool:
     """Return whether this winning commit may have read the rows of a blind append before it.
 
-    A commit that removes a file of the append has read it, whatever version and predicate it
-    records. Any other commit has not if it read an earlier version, or if its predicate rules out
-    every file that the append wrote.
+    A commit that removes a file of the append has read it, regardless of its recorded version and
+    predicate. Any other commit has not if it read an earlier version, or if its predicate rules out
+    every file of the append.
     """
     if winner.is_blind_append or not winner.changes_data:
         return False
@@ -95,12 +94,12 @@ def ends_exemption(
 
 
 def find_matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
-    """The reads of this transaction that a file may hold rows of. What is left out is proved to match none."""
+    """Return the transaction's reads a file may hold rows of; the others provably match none."""
     return tuple(read for read, skipper in current.tested_reads if may_hold(skipper, add))
 
 
 def reads_rows_of(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    """Whether statistics say that a read of this transaction matches a row of what a commit added."""
+    """Return whether statistics prove that a read of this transaction matches an added row."""
     return any(_holds(skipper, add) for _, skipper in current.tested_reads for add in winner.adds)
 
 
@@ -118,11 +117,11 @@ def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) ->
 
 
 def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:
-    """What a winning commit added, but for files that this transaction has read or removes, only stated again.
+    """Yield the files a winning commit added, but no restated ones this transaction read or removes.
 
-    Filling in row ids or statistics is such a statement: it moves no row and changes none. RESTORE
-    brings rows back, whatever it says, and another deletion vector than this transaction's is
-    another file.
+    Restating a file to fill in row ids or statistics moves and changes no row. RESTORE always
+    brings rows back, and a file with another deletion vector than this transaction's is another
+    file.
     """
     if winner.operation in STATE_REPLACING_OPERATIONS:
         yield from _iter_candidates(winner)

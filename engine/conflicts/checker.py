@@ -1,9 +1,8 @@
-"""The checks that stand between a transaction and a lost update, in Delta's order.
+"""The conflict checks that prevent lost updates, in Delta's order.
 
-A check examines one winning commit and either finds where the two sides overlap or finds nothing.
-It changes nothing. Files decide by default, and that is always safe: `RowEvidence` can only take a
-file off the table, with proof that its rows do not concern this transaction (SEMANTICS: row-level
-concurrency).
+A check examines one winning commit and returns the overlap of the two sides, or nothing. It changes
+nothing. Files decide by default, which is always safe: `RowEvidence` can only exclude a file, with
+proof that its rows do not concern this transaction (SEMANTICS: row-level concurrency).
 """
 
 from collections.abc import Callable, Mapping
@@ -31,12 +30,12 @@ from engine.errors import (
 
 @dataclass(frozen=True, slots=True)
 class ConflictCheck:
-    """One rule: where it finds that the two sides overlap, what that raises, and how it is called.
+    """One conflict rule: how it finds an overlap, the exception it raises, and its texts.
 
-    `looks_at` gives what of a winning commit the rule is about: nothing there, nothing to find.
-    `title` says what happened, `headline` the same over a page, `short` heads a column. `deed` says
-    in a message what the winning commit did, see `engine.conflicts.explanation.explain`. `remedies`
-    are what can help against it, best first.
+    `looks_at` returns the part of a winning commit the rule examines; if empty, nothing is found.
+    `title` says what happened, `headline` is the page's heading, `short` a column's. `deed`
+    describes the winning commit's action in a message, see `engine.conflicts.explanation.explain`.
+    `remedies` are the possible remedies, best first.
     """
 
     rule: Rule
@@ -51,21 +50,21 @@ class ConflictCheck:
 
 
 def protocol_changed(overlap: Overlap) -> CheckFinding | None:
-    """The winning commit changed the protocol, or created or replaced the table that this one would."""
+    """Find a change of the protocol, or a table that both sides created or replaced."""
     changed = overlap.winner.protocol is not None and not overlap.enabled_features
     return CheckFinding() if changed or overlap.both_create or overlap.both_replace else None
 
 
 def metadata_changed(overlap: Overlap) -> CheckFinding | None:
-    """The winning commit changed the schema, the properties, the partitioning or an identity mark."""
+    """Find a change of the schema, the properties, the partitioning or an identity mark."""
     changed = overlap.winner.metadata is not None and not overlap.enabled_features
     return CheckFinding() if changed else None
 
 
 def domain_written(overlap: Overlap) -> CheckFinding | None:
-    """Both wrote one metadata domain; row tracking's is reconciled instead.
+    """Find a metadata domain written by both sides; row tracking's is reconciled instead.
 
-    What sets the whole state of the table sets every domain, those that it leaves alone too.
+    An operation that replaces the table's state sets every domain, including unchanged ones.
     """
     theirs = {domain.domain for domain in overlap.winner.domains} - {ROW_TRACKING_DOMAIN}
     shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs
@@ -73,13 +72,13 @@ def domain_written(overlap: Overlap) -> CheckFinding | None:
 
 
 def application_committed(overlap: Overlap) -> CheckFinding | None:
-    """The winning commit committed for an application id that this transaction reads or writes."""
+    """Find an application id of the winning commit that this transaction reads or writes."""
     shared = overlap.current.app_ids & overlap.winner.app_ids
     return CheckFinding(names=tuple(sorted(shared))) if shared else None
 
 
 def data_added(overlap: Overlap) -> CheckFinding | None:
-    """A winning commit added files that may hold rows this transaction should have read."""
+    """Find added files that may hold rows this transaction should have read."""
     current, evidence = overlap.current, overlap.evidence
     candidates = list_candidates(current, overlap.winner, overlap.exempted)
     unread = [
@@ -92,7 +91,7 @@ def data_added(overlap: Overlap) -> CheckFinding | None:
 
 
 def read_file_removed(overlap: Overlap) -> CheckFinding | None:
-    """The winning commit removed or rewrote a file that this transaction read."""
+    """Find files read by this transaction and removed or rewritten by the winning commit."""
     current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
     removed = [
@@ -205,7 +204,7 @@ FILE_RULES = frozenset({Rule.DATA_ADDED, Rule.READ_FILE_REMOVED, Rule.REMOVED_FI
 def find_conflict(
     overlap: Overlap, checks: tuple[ConflictCheck, ...] = CHECKS
 ) -> ConflictError | None:
-    """The first check that finds the two sides overlap, as the error it raises; None if none."""
+    """Return the error of the first check to find an overlap; None if none does."""
     for check in checks:
         finding = check.find(overlap)
         if finding is not None:
@@ -214,7 +213,7 @@ def find_conflict(
 
 
 def remedies_of_report(code: str, situation: Situation) -> tuple[Remedy, ...]:
-    """What helps against a conflict of which only a message is known, best first, with the retry."""
+    """Return the remedies for a conflict known only by its message, best first, with the retry."""
     rule = RULE_OF_CODE.get(code)
     kinds = CHECK_OF[rule].remedies if rule is not None else OF_NO_CHECK.get(code, ())
     return add_retry(remedies_for(kinds, situation), situation)

@@ -1,6 +1,6 @@
-"""How a conflict came to be decided, for whoever records it: what each check said, what each side did.
+"""Record of how a conflict was decided: each check's verdict and each side's changes.
 
-Nothing here decides: the outcome is there already, and this tells how it came about.
+Nothing here decides: it describes an existing outcome.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ WINNERS_KEPT = 50
 def append_verdicts(
     trail: tuple[WinnerVerdicts, ...], latest: WinnerVerdicts
 ) -> tuple[WinnerVerdicts, ...]:
-    """The verdicts on the last winning commits, this one the latest."""
+    """Append the latest verdicts, keeping those on the last winning commits only."""
     return (*trail[1 - WINNERS_KEPT :], latest)
 
 
@@ -44,10 +44,10 @@ def decision_of(
     trail: Sequence[WinnerVerdicts],
     vectors: Mapping[str, BitMap64],
 ) -> Decision:
-    """Both sides in numbers and files, and the winning commits so far.
+    """Return both sides in numbers and files, and the winning commits so far.
 
-    `facts` are of what files, or files and rows, found; `trail` ends with the winning commit at
-    hand; `vectors` are the deletion vectors that this transaction is still to write.
+    `facts` are the findings at file or row level; `trail` ends with this winning commit; `vectors`
+    are the deletion vectors this transaction has yet to write.
     """
     current, winner = overlap.current, overlap.winner
     paths = {file.path for file in facts.files}
@@ -75,7 +75,7 @@ _TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 
 
 def pass_at_file_level(overlap: Overlap) -> WinnerVerdicts:
-    """Of a winning commit that files alone let this transaction pass."""
+    """Build the verdicts on a winning commit that passes at file level."""
     verdicts = {check.rule: _nothing_found(overlap, check) for check in CHECKS}
     return _build_verdicts(overlap, verdicts, explain_enablement(overlap))
 
@@ -87,13 +87,13 @@ def explain_enablement(overlap: Overlap) -> str:
 
 
 def pass_at_row_level(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
-    """Of a winning commit that files would have stopped this transaction at, and rows did not."""
+    """Build the verdicts on a winning commit that conflicts at file level only."""
     verdicts = {check.rule: _row_level_verdict(overlap, check) for check in CHECKS}
     return _build_verdicts(overlap, verdicts, how, duration_ms)
 
 
 def stop_at_rule(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
-    """Of the winning commit for which this transaction was aborted, by this rule."""
+    """Build the verdicts on the winning commit that aborted this transaction, by this rule."""
     verdicts: dict[Rule, Verdict] = {}
     for check in CHECKS:
         if Verdict.CONFLICT in verdicts.values():
@@ -124,7 +124,7 @@ def _row_level_verdict(overlap: Overlap, check: ConflictCheck) -> Verdict:
 
 
 def _nothing_found(overlap: Overlap, check: ConflictCheck) -> Verdict:
-    """Of a check that let the winning commit pass: whether there was anything for it to examine."""
+    """Return the verdict of a check without finding: nothing to examine, exempt, or passed."""
     if not check.looks_at(overlap.winner):
         return Verdict.NOTHING
     if check.rule in _TERMS_RULES and overlap.enabled_features:
@@ -141,7 +141,7 @@ _NOTHING: Mapping[str, BitMap64] = {}
 def changes_made(
     actions: Iterable[Action], vectors: Mapping[str, BitMap64] = _NOTHING
 ) -> SideChanges:
-    """What the actions change and add. `vectors` are those that are not written yet, by path."""
+    """Summarize the changes of actions. `vectors` are the unwritten deletion vectors, by path."""
     changes = changes_of(actions).values()
     there = [change for change in changes if change.remove is not None]
     added = [change.add for change in changes if change.remove is None and change.add is not None]
@@ -155,9 +155,9 @@ def changes_made(
 
 
 def rows_changed(change: PathChange, vectors: Mapping[str, BitMap64] = _NOTHING) -> int | None:
-    """The rows of a file that a commit took from it; None where the log does not say.
+    """Count the rows a commit deleted from a file; return None if the log does not say.
 
-    Only to be shown: a vector's own count is taken at its word.
+    For display only: a vector's own count is trusted.
     """
     before, after = change.remove, change.add
     if before is None:
@@ -179,10 +179,10 @@ def files_touched(
     vectors: Mapping[str, BitMap64] = _NOTHING,
     read_files: frozenset[str] = frozenset(),
 ) -> tuple[SideFile, ...]:
-    """The files of one side in the order of the layout, at most `FILES_DRAWN`.
+    """Return the files of one side in layout order, at most `FILES_DRAWN`.
 
-    `shared` are files that both sides touched: they are always among them, where the side does not
-    change them as read, or as matched by a condition that never saw them.
+    `shared` are the files both sides touched: they are always included, as read or matched if this
+    side does not change them.
     """
     changes = changes_of(actions)
     paths = {action.path for action in shared}
@@ -201,7 +201,7 @@ def files_touched(
 
 
 def reads_made(current: CurrentTransaction) -> SideReads:
-    """What a transaction had read."""
+    """Summarize the reads of a transaction."""
     return SideReads(
         conditions=len(current.reads),
         whole_table=current.read_whole_table,
@@ -233,7 +233,7 @@ def _read_or_matched(was_read: bool) -> str:
 
 
 def _file_sort_key(file: SideFile) -> tuple[int, float, str, str]:
-    """Numbers by size, then texts, then what has no bounds."""
+    """Return a sort key: numbers by size, then texts, then files without bounds."""
     if file.low is None:
         return 2, 0.0, "", file.path
     try:

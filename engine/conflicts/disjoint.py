@@ -11,9 +11,9 @@ from engine.expressions.types import common_type
 
 
 def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
-    """Whether it is certain that no row fits both; False where it cannot be told.
+    """Return whether certainly no row satisfies both conditions; False if unknown.
 
-    Each condition is given by parts that AND joins; parts may be left out, which selects more rows.
+    Each condition is a list of conjuncts; omitted conjuncts only make it wider.
     """
     return any(
         not possible(part, _bounds(against)).true
@@ -23,7 +23,7 @@ def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
 
 
 def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
-    """What a column can be in rows that a condition selects."""
+    """Return a function giving the possible values of a column under a condition."""
     ranges: dict[tuple[str, ...], ValueRange] = {}
     for part in parts:
         match part:
@@ -36,7 +36,7 @@ def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
 
 
 def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
-    """The values of a column for which a comparison with literals can be true."""
+    """Return the values of a column for which a comparison with literals can be true."""
     values = [_convert_option(column, option) for option in options]
     bounds = [value for value in values if value is not None]
     if not bounds or len(bounds) < len(values):
@@ -54,7 +54,7 @@ def _range(function: str, column: Column, options: Sequence[Expression]) -> Valu
 
 
 def _convert_option(column: Column, option: Expression) -> ValueRange | None:
-    """A literal as the column's type; None where the two would be compared in another type."""
+    """Convert a literal to the column's type; return None if Spark compares in another type."""
     if not isinstance(option, Literal) or option.value is None:
         return None
     if common_type([column.type, option.type]) != column.type:

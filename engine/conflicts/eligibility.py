@@ -16,9 +16,9 @@ _NO_VECTORS = "deletion vectors are not enabled"
 
 @dataclass(frozen=True, slots=True)
 class EligibilityCondition:
-    """One thing that row-level concurrency asks of a table: what was seen, and how to mend it.
+    """A condition of row-level concurrency on a table: whether it holds, and how to fulfil it.
 
-    `lack` says in general what a table is without it.
+    `lack` describes in general a table that does not fulfil it.
     """
 
     name: str
@@ -30,10 +30,10 @@ class EligibilityCondition:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What a table has of all that decides at which level its conflicts are resolved. None: not known.
+    """Table facts that decide the level of conflict resolution; None: unknown.
 
-    `vectors`: deletion vectors are supported and enabled. `iceberg`: it keeps to the rules of Iceberg
-    compatibility, which leave no room for them.
+    `vectors`: deletion vectors are supported and enabled. `iceberg`: Iceberg compatibility is on,
+    which excludes deletion vectors.
     """
 
     partition_columns: tuple[str, ...] | None = None
@@ -49,11 +49,11 @@ UNKNOWN_TABLE = TableFacts()
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """Whether a table takes part, and why.
+    """Whether a table is eligible for row-level concurrency, and why.
 
-    `traces_moves` says whether compactions that keep the order of rows can be traced, which needs
-    deletion vectors alone. `traces_order` says whether those that order rows anew can be, as OPTIMIZE
-    of a clustered table and ZORDER BY do: that needs row tracking too.
+    `traces_moves`: whether rows moved by order-preserving compactions can be traced, which needs
+    only deletion vectors. `traces_order`: whether rows reordered by ZORDER BY or OPTIMIZE of a
+    clustered table can be traced, which also needs row tracking.
     """
 
     conditions: tuple[EligibilityCondition, ...]
@@ -74,21 +74,21 @@ class Eligibility:
 
     @property
     def obstacle(self) -> str | None:
-        """The first thing that stands in the way, None if nothing does."""
+        """The first obstacle, None if there is none."""
         return next(
             (condition.evidence for condition in self.conditions if not condition.holds), None
         )
 
     @property
     def lack(self) -> str | None:
-        """What any table like this one lacks first, None if nothing: without the names of its columns."""
+        """The first obstacle in general words, without column names; None if there is none."""
         return next((condition.lack for condition in self.conditions if not condition.holds), None)
 
 
 def table_eligibility(
     metadata: Metadata, protocol: Protocol, clustering_columns: Sequence[str] = ()
 ) -> Eligibility:
-    """What a table's own log says about row-level concurrency on this engine."""
+    """Evaluate a table's eligibility for row-level concurrency from its log."""
     setting = metadata.configuration.get(VECTORS_PROPERTY)
     supported = has_feature(protocol, "deletionVectors")
     enabled = (setting or "").lower() == "true"
@@ -162,7 +162,9 @@ def _vectors_enabled(setting: str | None) -> EligibilityCondition:
 def _no_identity(schema_string: str) -> EligibilityCondition:
     name = "no identity columns"
     columns = []
-    if IDENTITY_KEY in schema_string or "\\u" in schema_string:  # else it need not be parsed
+    if (
+        IDENTITY_KEY in schema_string or "\\u" in schema_string
+    ):  # skip parsing without identity columns
         schema = parse_schema(schema_string)
         columns = [column.name for column in schema if IDENTITY_KEY in column.metadata]
     if not columns:

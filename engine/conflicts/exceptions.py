@@ -1,6 +1,6 @@
-"""The six conflict exceptions: what each means, what causes it, its sub-classes, and what to do.
+"""The six conflict exceptions: their meaning, causes, sub-classes and remedies.
 
-Pages, REST and docs/semantics.md show these words; a test holds the three together.
+Pages, REST and docs/semantics.md show these words; a test keeps the three consistent.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from engine.errors import (
 
 @dataclass(frozen=True, slots=True)
 class ExceptionGuide:
-    """One exception in words.
+    """The documentation of one exception.
 
-    `open_source` and `databricks` are the sub-classes that delta-spark and Databricks document of its
-    code, `raised` those that this engine raises.
+    `open_source` and `databricks` are its sub-classes documented by delta-spark and Databricks,
+    `raised` those raised by this engine.
     """
 
     error: type[ConflictError]

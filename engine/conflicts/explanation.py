@@ -1,4 +1,4 @@
-"""A conflict in words: what happened, between whom, and what would have avoided it."""
+"""A conflict in words: what happened, between which writes, and how to avoid it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -30,11 +30,11 @@ class CheckFinding:
 def explain(
     overlap: Overlap, rule: Rule, finding: CheckFinding, deed: str, remedies: Iterable[RemedyKind]
 ) -> ConflictFacts:
-    """Everything a person needs to see why this transaction was aborted for this winning commit by this rule.
+    """Explain why a winning commit aborted this transaction by a rule.
 
-    `deed` says what the winning commit did: {current} is the write that was aborted; {added} and
+    `deed` describes the winning commit's action: {current} is the aborted write; {added} and
     {removed} are numbers of files, {where} their partitions, {names} applications or domains.
-    `remedies` are what can help at all.
+    `remedies` are the possible remedies.
     """
     files = tuple(_files(overlap, finding))
     facts = ConflictFacts(
@@ -60,11 +60,11 @@ def explain(
 
 
 def can_retry(overlap: Overlap, rule: Rule) -> bool:
-    """Whether the same command, run again on the latest version, can succeed.
+    """Return whether the same command, run again on the latest version, can succeed.
 
-    Not where the winning commit created the table that a CREATE wanted to create, not where
-    two queries share an application id, since the next attempt overlaps with the second query again, and not
-    where its rows stay those of the version that was aborted.
+    It cannot if the winning commit created the same table, if two queries share an application id
+    (the next attempt conflicts with the second query again), or if its rows remain those of the
+    aborted version.
     """
     if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
@@ -166,7 +166,7 @@ def _describe_removed(overlap: Overlap, finding: CheckFinding) -> str:
 
 
 def _describe_place(facts: ConflictFacts) -> str:
-    """The partitions, or the rows where they are what the two sides overlap at."""
+    """Describe the overlap: its rows for a row-level conflict, else its partitions."""
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
         file = next((touched for touched in facts.files if touched.row_count), None)
         if file is not None:
@@ -177,6 +177,6 @@ def _describe_place(facts: ConflictFacts) -> str:
 
 
 def _join_names(names: tuple[str, ...], count: int | None = None) -> str:
-    """The first three, and how many more there are of `count`, or of those given."""
+    """Join the first three names and the number of others, of `count` or of those given."""
     shown, more = ", ".join(names[:3]), (count or len(names)) - min(3, len(names))
     return f"{shown} and {more:,} more" if more else shown

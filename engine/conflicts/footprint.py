@@ -1,4 +1,4 @@
-"""What a winning commit did to files, and what this transaction stages for them, path by path."""
+"""The changes of a winning commit to files, and this transaction's actions for them, by path."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class PathChange:
 
 
 def changes_of(actions: Iterable[Action]) -> dict[str, PathChange]:
-    """The file actions of a commit by path."""
+    """Return the file actions of a commit by path."""
     removes: dict[str, RemoveFile] = {}
     adds: dict[str, AddFile] = {}
     for action in actions:
@@ -50,11 +50,11 @@ def is_rearrangement(winner: WinningCommit) -> bool:
 
 
 def may_hold_copies(winner: WinningCommit) -> bool:
-    """Whether new files of a winning commit may hold rows that it only copied from files it removed.
+    """Return whether a winning commit's new files may hold rows copied from its removed files.
 
-    A write without deletion vectors copies the rows of a file that it does not change. Neither its
-    new files nor its removed ones then tell which rows it changed. A commit that removes no whole
-    file, or says that it copied no row, holds no copies.
+    A write without deletion vectors copies the unchanged rows of a file. Then neither its new files
+    nor its removed ones show the changed rows. A commit that removes no whole file, or records zero
+    copied rows, holds no copies.
     """
     changes = changes_of(winner.actions).values()
     removed = any(change.add is None for change in changes)
@@ -69,11 +69,11 @@ def may_hold_copies(winner: WinningCommit) -> bool:
 
 
 def both_delete(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    """Return whether both sides do nothing but delete rows, whichever rows those are.
+    """Return whether both sides only delete rows, even the same ones.
 
-    Then the order of the history is a serial order also where they share rows: this transaction
-    finds those rows gone. It must delete every row that its conditions match and read nothing else.
-    A file that it rewrites, and a change file that it staged, hold rows of before the winning commit.
+    Then the order of the history is serial even for shared rows: this transaction finds them gone.
+    It must delete every row its conditions match and read nothing else. Rewritten files and staged
+    change files contain older rows and do not qualify.
     """
     reads = current.reads
     if current.operation != "DELETE" or current.rows.command_obstacle or current.read_entirely:
@@ -89,19 +89,19 @@ def both_delete(current: CurrentTransaction, winner: WinningCommit) -> bool:
 
 
 def find_fully_deleted(current: CurrentTransaction, winner: WinningCommit) -> frozenset[str]:
-    """Return the paths of the files of which a winning DELETE left no row for this DELETE."""
+    """Return the paths of the files a winning DELETE emptied for this DELETE."""
     if not both_delete(current, winner):
         return frozenset()
     return winner.removed_paths - {add.path for add in winner.adds}
 
 
 def _only_takes_rows(actions: Iterable[Action]) -> bool:
-    """Return whether each file that is added takes the place of the same file."""
+    """Return whether each added file replaces the same file."""
     return all(change.remove is not None for change in changes_of(actions).values())
 
 
 def records_deletes_only(operation: str | None, parameters: Mapping[str, Any] | None) -> bool:
-    """Return whether a commit was a DELETE, or a MERGE of which every clause deletes."""
+    """Return whether a commit was a DELETE, or a MERGE with only DELETE clauses."""
     if operation != "MERGE":
         return operation == "DELETE"
     recorded = [(parameters or {}).get(name, "[]") for name in MERGE_CLAUSES]
@@ -118,5 +118,5 @@ def rearranges(current: CurrentTransaction) -> bool:
 
 
 def replaces_state(winner: WinningCommit) -> bool:
-    """RESTORE, CLONE and REPLACE: what they take away and bring back is never traced."""
+    """Return whether it was a RESTORE, CLONE or REPLACE, whose changes are never traced."""
     return winner.operation in STATE_REPLACING_OPERATIONS

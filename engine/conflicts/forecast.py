@@ -1,9 +1,8 @@
-"""Whether two operations will conflict, and why: what is said before they run, everywhere.
+"""Conflict forecast: whether two operations will conflict, and why, before they run.
 
-Their statements are held together on the sample table, by the checks and the row-level code that
-decide about real commits: once on rows of different files, once on different rows of one file, once
-on the same row. What is known of their conditions and files narrows that: a place where the two are
-proved never to be is left out.
+Both statements run on the sample table through the real checks and row-level code: on rows of
+different files, on different rows of one file, and on the same row. Known conditions and files
+narrow this: cases in which the two provably never overlap are left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,25 +59,24 @@ FORECASTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastSide:
-    """What is known of one side.
+    """The known facts of one side.
 
     Attributes:
-        kind: what it is.
-        conditions: parts that AND joins, of the rows that it reads and changes; empty for every row,
-            None where that is not known. Parts may be left out.
-        assigns: the columns that an UPDATE sets, None where that is not known.
+        kind: the statement kind.
+        conditions: conjuncts for the rows it reads and changes; empty for every row, None if
+            unknown. Conjuncts may be left out.
+        assigns: the columns an UPDATE sets, None if unknown.
         obstacle: why its condition cannot be decided at row level.
         application: the id under which a stream keeps its progress; by default its own.
-        traced: whether a compaction says where its rows went, as this engine's does.
-        reads_all: whether it reads every row besides those of its conditions, as a subquery over the
-            table itself does.
-        opens_all: whether its conditions rule out no file, whichever rows they name.
-        reads_late: whether it reads the version to follow only when it commits, as VACUUM does.
+        traced: whether a compaction records where its rows went, as this engine's does.
+        reads_all: whether it also reads every row, as a subquery over the table itself does.
+        opens_all: whether its conditions rule out no file, regardless of the rows they name.
+        reads_late: whether it reads its base version only when it commits, as VACUUM does.
         inserts: whether a MERGE may write new rows.
         deletes_only: whether every clause of a MERGE deletes.
         changes_metadata: whether it changes the metadata too.
         changes_protocol: whether it changes the protocol too.
-        actions: what it committed, where it has and that is known.
+        actions: its committed actions, if known.
     """
 
     kind: StatementKind
@@ -99,7 +97,7 @@ class ForecastSide:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When two operations conflict, why, and by which exceptions, by the order of the checks."""
+    """Whether two operations conflict, why, and the exceptions in the order of the checks."""
 
     verdict: Verdict
     why: str
@@ -112,13 +110,13 @@ def forecast(
     winner: ForecastSide,
     table: RecordedTable | None = None,
 ) -> Forecast:
-    """What becomes of `current`, which commits second and did not see `winner`.
+    """Forecast the outcome of `current`, which commits second without having seen `winner`.
 
-    `table` gives the columns that conditions and files are about.
+    `table` has the columns of the conditions and files.
     """
     if current.reads_late:
         return Forecast(Verdict.NEVER, "it reads the latest version when it commits")
-    if current.kind is StatementKind.UPGRADE:  # it rewrites files once there are no vectors
+    if current.kind is StatementKind.UPGRADE:  # it rewrites files after switching vectors off
         setting, current = replace(setting, vectors=False), replace(current, kind=_REWRITES)
     if winner.changes_protocol:
         return _always(Rule.PROTOCOL_CHANGED)
@@ -132,9 +130,9 @@ def forecast(
 def first_conflict(
     current: Statement, winners: Sequence[Statement], setting: TableSetting
 ) -> ConflictError | None:
-    """What stops a statement that commits after others which it did not see; None if nothing does.
+    """Return the conflict of a statement with unseen earlier commits; None if there is none.
 
-    A second winning commit has read what the first one left.
+    A second winning commit has read the state after the first one.
     """
     sample_table = SampleTable(setting)
     staged = build_current(current, sample_table)
@@ -168,7 +166,7 @@ def _resolve_rows(overlap: Overlap, sample_table: SampleTable) -> ConflictError 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """The conflicts of two statements by where they lie; `exempt`: an append that would count else."""
+    """The conflicts of two statements by location; `exempt`: a blind append that is exempt."""
 
     other_files: tuple[ConflictFacts, ...]
     other_rows: tuple[ConflictFacts, ...]
@@ -321,7 +319,7 @@ def _build_skipper(table: RecordedTable, parts: Sequence[Expression]) -> Skipper
 
 
 def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable) -> bool:
-    """Whether a file may hold a row of the condition. One that is let go need not say what it held."""
+    """Return whether a file may hold a matching row; a removed file may lack statistics."""
     if isinstance(file, RemoveFile):
         if table.partition_columns and not file.partition_values:
             return True
@@ -334,7 +332,10 @@ def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable
 def _are_apart(
     mine: Sequence[Expression], winner: ForecastSide, columns: Sequence[str] | None
 ) -> bool:
-    """Whether no row that the winning commit took or wrote fits; of these `columns` alone, None for all."""
+    """Return whether no row the winning commit read or wrote can match.
+
+    Only conditions on `columns` are considered, None for all.
+    """
     taken = _filter_by_columns(winner.conditions or (), columns)
     written = _derive_row_conditions(winner, taken)
     if not taken or written is None:
@@ -346,7 +347,7 @@ def _are_apart(
 def _derive_row_conditions(
     winner: ForecastSide, taken: Sequence[Expression]
 ) -> tuple[Expression, ...] | None:
-    """What holds of the rows that the winning commit wrote: empty where it writes none; None: not known."""
+    """Derive conditions for the rows the winning commit wrote: () for no rows, None if unknown."""
     if winner.kind is StatementKind.DELETE or winner.deletes_only:
         return ()
     if winner.kind is not StatementKind.UPDATE or winner.assigns is None:

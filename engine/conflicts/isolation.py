@@ -1,4 +1,4 @@
-"""Isolation levels: what a table promises, and what one commit needs of it (SEMANTICS: levels)."""
+"""Isolation levels: the table's level and the level one commit needs (SEMANTICS: levels)."""
 
 from collections.abc import Iterable
 
@@ -44,10 +44,10 @@ STATE_REPLACING_OPERATIONS = TABLE_REPLACING_OPERATIONS | {"RESTORE"}
 def level_used(
     of_table: IsolationLevel, actions: Iterable[Action], operation: str
 ) -> IsolationLevel:
-    """The level a commit is checked at and records.
+    """Return the level a commit is checked at and records.
 
-    SnapshotIsolation where nothing is staged, or where nothing but file actions without data
-    change and the row-tracking domain are, by an operation that changes no data.
+    SnapshotIsolation if nothing is staged, or only file actions without data change and the
+    row-tracking domain, by an operation that changes no data.
     """
     staged = tuple(actions)
     if not staged:

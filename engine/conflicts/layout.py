@@ -1,4 +1,4 @@
-"""What the files of a table are laid out by, so that both sides' files can be put in one order."""
+"""The layout column of a table's files, used to put both sides' files in one order."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,7 +23,7 @@ class LayoutColumn:
     file_count: int | None = None
 
     def bounds(self, file: AddFile | RemoveFile) -> Bounds:
-        """The least and greatest value of the column in a file, as text; None: not known."""
+        """Return the column's minimum and maximum in a file, as text; None if unknown."""
         if not self.physical_name:
             return None, None
         if self.is_partition:

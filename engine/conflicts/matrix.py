@@ -1,4 +1,4 @@
-"""Which statements can conflict with which: one by one, and in the groups that Databricks publishes."""
+"""The conflict matrix: statements against statements, singly and in Databricks' groups."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ STATEMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """Two statements or groups of them: when they conflict, and every exception that it can raise."""
+    """Two statements or groups of them: when they conflict, and the possible exceptions."""
 
     current: str
     winner: str
@@ -56,14 +56,14 @@ class MatrixCell:
 
 
 def conflict_matrix(setting: TableSetting) -> Iterator[MatrixCell]:
-    """Every pair of groups on one kind of table. `current` is the one that commits second."""
+    """Yield every pair of groups on one kind of table. `current` commits second."""
     for current, mine in GROUPS.items():
         for winner, theirs in GROUPS.items():
             yield _cell(current, winner, mine, theirs, setting)
 
 
 def statement_matrix(setting: TableSetting) -> Iterator[MatrixCell]:
-    """Every pair of statements, and each behind the changes of what the table is."""
+    """Yield every pair of statements, and each one after changes of the table's definition."""
     for current in STATEMENTS:
         for winner in STATEMENTS:
             yield _cell(current, winner, (current,), (winner,), setting)
@@ -77,7 +77,7 @@ def _cell(
     theirs: Iterable[StatementKind],
     setting: TableSetting,
 ) -> MatrixCell:
-    """The worst verdict of its pairs. That an append is exempt is one way never to conflict."""
+    """Return the worst verdict of the pairs; an exempt append counts as no conflict."""
     forecasts = [
         forecast(setting, ForecastSide(kind=second), ForecastSide(kind=first))
         for first, second in product(theirs, mine)

@@ -18,7 +18,7 @@ UNTRACED = "the winning commit rewrote rows in a way that cannot be traced"
 
 @dataclass(frozen=True, slots=True)
 class MatchedRows:
-    """The rows of one file that both sides touched: the first positions, and how many there are."""
+    """The rows of one file touched by both sides: the first positions, and their number."""
 
     first: tuple[int, ...]
     count: int
@@ -26,14 +26,13 @@ class MatchedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:
-    """What rows prove about one winning commit's files.
+    """Row-level proof about one winning commit's files.
 
-    `cleared_adds` hold no row that this transaction should have read: their rows were moved there
-    unchanged, or were tested. `resolved_removes` are paths whose removed rows neither were changed
-    by this transaction nor matched its reads. `matched_rows` are the physical rows, by path, that
-    did match: the conflict. `subclass` and `note` say why the rest stayed unsettled; where
-    `is_partial`, because time or the store ended the comparison. `compared` tells of the files looked
-    into, for people; no check asks it.
+    `cleared_adds` hold no row this transaction should have read: their rows moved there unchanged,
+    or were tested. `resolved_removes` are paths whose removed rows this transaction neither changed
+    nor read. `matched_rows` are the physical rows, by path, that did match: the conflict.
+    `subclass` and `note` say why the rest stayed unresolved; with `is_partial`, because time or the
+    store ended the comparison. `compared` lists the files read, for display; no check uses it.
     """
 
     cleared_adds: frozenset[FileKey] = frozenset()
@@ -78,7 +77,7 @@ class Overlap:
 
     @property
     def level_decides(self) -> bool:
-        """Whether only this transaction's level counts what the winning commit, a blind append, added."""
+        """Whether the winning commit, a blind append, counts only at this transaction's level."""
         current = self.current
         if not self.winner.is_blind_append or current.replaces_state:
             return False
@@ -93,11 +92,11 @@ class Overlap:
 
     @cached_property
     def removed_for_good(self) -> frozenset[str]:
-        """The files that a winning DELETE removed whole, and whose loss does not concern this DELETE."""
+        """The files removed whole by a winning DELETE, which do not concern this DELETE."""
         return find_fully_deleted(self.current, self.winner)
 
     @cached_property
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:
-        """The winning commit's removes that concern this transaction, unless rows settled them."""
+        """The winning commit's removes of concern to this transaction, not resolved by rows."""
         settled = self.evidence.resolved_removes | self.removed_for_good
         return tuple(remove for remove in self.winner.removes if remove.path not in settled)

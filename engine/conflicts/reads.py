@@ -1,4 +1,4 @@
-"""A condition as a read: what of it can be tested again later, and what must count as TRUE."""
+"""Conditions as reads: their repeatable part; the rest counts as TRUE."""
 
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
@@ -25,11 +25,10 @@ READS_TARGET = "its source reads the target"
 def read_predicate(
     condition: Expression | None, *, every_match_changes: bool = False
 ) -> ReadPredicate:
-    """The read of the rows that a condition selects.
+    """Build the read of the rows a condition selects.
 
-    Parts that top-level ANDs join are kept where the same row gives the same answer each time.
-    The others count as TRUE: what is read is then wider than what the command looked for, never
-    narrower.
+    Deterministic top-level conjuncts are kept. The others count as TRUE: the read is then wider
+    than the command's, never narrower.
     """
     if condition is None or condition == TRUE:
         return ReadPredicate("TRUE", None, every_match_changes)
@@ -68,9 +67,9 @@ def is_stable(part: Expression) -> bool:
 
 
 def may_hold(skipper: Skipper | None, add: AddFile) -> bool:
-    """Return whether a file may hold a row that a condition selects; None selects every row.
+    """Return whether a file may hold a row a condition selects; None selects every row.
 
-    Partition values come first: statistics are parsed only where those do not decide.
+    Partition values come first: statistics are parsed only if those do not decide.
     """
     if skipper is None:
         return True

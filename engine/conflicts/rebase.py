@@ -1,6 +1,6 @@
-"""This transaction rebased over a winning commit that it does not conflict with.
+"""Rebase of this transaction over a winning commit without conflict.
 
-A check never changes anything. This is what happens once all of them have passed.
+Checks never change anything. The rebase follows once all of them have passed.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 @dataclass(frozen=True, slots=True)
 class PendingVectors:
-    """Deletion vectors that staged files are to have, by path: rows decided, bytes not yet written."""
+    """Deletion vectors of staged files, by path: rows decided, bytes not yet written."""
 
     vectors: Mapping[str, BitMap64] = field(default_factory=dict)
 
@@ -30,7 +30,7 @@ NOTHING_PENDING = PendingVectors()
 def restage(
     current: CurrentTransaction, pending: PendingVectors, row_resolution: RowResolution
 ) -> tuple[CurrentTransaction, PendingVectors]:
-    """This transaction as it is to be staged on the state after a winning commit that rows let it pass."""
+    """Restage this transaction on the state after a winning commit that rows resolved."""
     anew = row_resolution.restaged
     kept = tuple(
         action
@@ -64,12 +64,12 @@ def drop_files(
 
 
 def _follow_moves(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The paths, and where their rows are now."""
+    """Add the files to which the rows of these paths have moved."""
     return paths.union(*(moved[path] for path in paths & moved.keys()))
 
 
 def restate_remove(remove: RemoveFile, latest: AddFile) -> RemoveFile:
-    """A `remove` of a file as its latest `add` left it; its tags stay."""
+    """Restate a `remove` for a file's latest `add`; its tags stay."""
     return msgspec.structs.replace(
         remove,
         deletion_vector=latest.deletion_vector,
@@ -79,21 +79,21 @@ def restate_remove(remove: RemoveFile, latest: AddFile) -> RemoveFile:
 
 
 def build_remove(add: AddFile) -> RemoveFile:
-    """The `remove` of a file, without its tags."""
+    """Build the `remove` of a file, without its tags."""
     return msgspec.structs.replace(tombstone(add), tags=None)
 
 
 def restage_add(latest: AddFile, stats: str | None, *, data_change: bool) -> AddFile:
-    """A file as its latest `add` left it, to be staged again.
+    """Restage a file from its latest `add`.
 
-    A deletion vector asks for the number of rows: `stats` are for where the latest do not say it.
+    A deletion vector needs the number of rows: `stats` is used if the latest `add` lacks it.
     """
     counted = latest.stats if physical_rows(latest) is not None else stats
     return msgspec.structs.replace(latest, data_change=data_change, stats=counted)
 
 
 def file_of(remove: RemoveFile) -> AddFile:
-    """The file that a `remove` names, as far as it says."""
+    """Build the file named by a `remove`, with the available facts."""
     return AddFile(
         path=remove.path,
         partition_values=remove.partition_values or {},
@@ -108,7 +108,7 @@ def file_of(remove: RemoveFile) -> AddFile:
 
 
 def refresh_transaction(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:
-    """This transaction with the row ids that the winning commit gave to files it stages again, or removes.
+    """Update staged or removed files with row ids assigned by the winning commit.
 
     Row ids and statistics come from the latest `add`: a winning commit may have filled in either
     without touching a row.
@@ -131,10 +131,10 @@ def _refresh_action(action: Action, latest: Mapping[str, AddFile]) -> Action:
 
 
 def restore_identity(add: AddFile, latest: AddFile) -> AddFile:
-    """A file staged again, with the row ids and statistics of its latest `add`, where that has any.
+    """Restore a restaged file's row ids and statistics from its latest `add`, if it has any.
 
-    What bounds the rows tightly there no longer does where more of them are deleted here. The number
-    of rows stays the one staged: it may have been counted.
+    Tight bounds become loose if more rows are deleted here. The staged number of rows stays: it may
+    have been counted.
     """
     counted = physical_rows(add)
     stats = latest.stats or add.stats

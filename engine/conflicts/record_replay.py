@@ -1,8 +1,8 @@
-"""What recorded writes would have come to under another setting: the other level, rows or files.
+"""Replay of recorded writes under another setting: the other level, row level or file level.
 
-A commit left its text, which is replayed through the checks. An aborted attempt left none: the
-facts recorded of it are judged, with a forecast of the two operations where rows would decide. What
-is recorded may not tell: then the verdict is UNDECIDABLE.
+A commit's log entry is replayed through the checks. An aborted attempt left no entry: its recorded
+facts are judged, with a forecast of the two operations if rows would decide. If the record is not
+sufficient, the verdict is UNDECIDABLE.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _BY_FILES = "only rows resolved it: at file level the two conflict"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What would have become of a write; `rule` and `winning_version` are of what would stop it."""
+    """The hypothetical outcome of a write; `rule` and `winning_version` say what would abort it."""
 
     verdict: Verdict
     why: str
@@ -37,11 +37,11 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetting:
-    """The setting that is asked about.
+    """The hypothetical setting.
 
-    `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes
-    were recorded. `eligible` is the table as it would have to be for rows to decide. `traces_moves`
-    says whether rows that a compaction moves are traced under it: that takes deletion vectors alone.
+    `row_level`: whether rows decide under it; `rows_decided`: whether they did when the writes were
+    recorded. `eligible` is the table as it would be if rows decided. `traces_moves`: whether rows
+    moved by a compaction are traced under it, which needs only deletion vectors.
     """
 
     level: IsolationLevel
@@ -53,10 +53,10 @@ class ReplaySetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedConflict:
-    """What is known of a conflict: one that rows resolved, or one that aborted a write.
+    """The known facts of a conflict that was resolved at row level or aborted a write.
 
-    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were compared, and
-    both sides had changed the same. An operation is None where nothing is known of it.
+    `level` is the recorded one, "" if unknown. `rows_compared`: rows were compared, and both sides
+    had changed the same ones. An unknown operation is None.
     """
 
     rule: Rule | None
@@ -70,7 +70,7 @@ class RecordedConflict:
 
 
 def judge_conflict(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
-    """A recorded conflict under another setting."""
+    """Judge a recorded conflict under another setting."""
     if record.resolved:
         return _judge_resolved(record, asked)
     if record.rule is not None and record.rule not in FILE_RULES:
@@ -84,9 +84,9 @@ def judge_conflict(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
 
 
 def _judge_blind_append(record: RecordedConflict, asked: ReplaySetting) -> Judgement | None:
-    """What was aborted for added data at Serializable, where blind appends do not count now.
+    """Judge a write aborted at Serializable for added data, at a level without blind appends.
 
-    They count at every level for what sets the whole table, or changes its metadata.
+    They count at every level for operations that set the whole table or change its metadata.
     """
     strict = record.level == IsolationLevel.SERIALIZABLE
     if record.rule is not Rule.DATA_ADDED or not strict or counts_appends(asked.level):
@@ -106,7 +106,7 @@ def _counts_all(current: ForecastSide, asked: ReplaySetting) -> bool:
 
 
 def judge_at_row_level(record: RecordedConflict, eligible: TableSetting) -> Judgement:
-    """A conflict that files decided, had rows decided it on such a table."""
+    """Judge a file-level conflict as if rows had decided it on an eligible table."""
     if record.rows_compared or record.subclass == Subclass.ROW_LEVEL_CHANGES:
         return Judgement(Verdict.CONFLICT, "rows were compared, and both had changed the same")
     if record.subclass == Subclass.WHOLE_TABLE_READ:
@@ -128,12 +128,12 @@ def judge_commit(
     traced: Sequence[int] = (),
     unseen: bool = False,
 ) -> Judgement:
-    """A commit under another setting.
+    """Judge a commit under another setting.
 
-    `resolved` are the versions with which rows alone let it pass, `traced` those among which it
-    passes under that setting too, because moved rows are traced; `unseen`: a commit that it
-    overlapped with is not there to be replayed. That it landed tells more than a replay can, where
-    it was checked as strictly as is asked.
+    `resolved` are the versions it passed only at row level, `traced` those it also passes under the
+    setting because moved rows are traced; `unseen`: an overlapping commit is missing from the
+    replay. If it was checked at least as strictly as requested, its success is better evidence than
+    a replay.
     """
     alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
     if alike and _is_as_strict(recorded_level, asked.level):
@@ -164,7 +164,7 @@ def _judge_past_resolved(rule: Rule, recorded_level: str | None, asked: ReplaySe
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
-    """A conflict that a replay at file level found; `certain`: what the write read is recorded."""
+    """Judge a conflict of a file-level replay; `certain`: the write's reads are recorded."""
     if not certain:
         why = "what it read is not recorded; had it read everything, it would conflict"
         return Judgement(Verdict.UNDECIDABLE, why)
@@ -205,7 +205,7 @@ def _not_stopped(*, unseen: bool) -> Judgement:
 
 
 def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
-    """Whether a commit passed checks as strict as asked. What moves no data has its own level."""
+    """Return whether a commit passed equally strict checks; moving no data has its own level."""
     if recorded in (IsolationLevel.SERIALIZABLE, IsolationLevel.SNAPSHOT):
         return True
     return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked

@@ -1,9 +1,8 @@
-"""Which rows a commit read, as far as its recorded predicate proves it.
+"""The rows read by a commit, as far as its recorded predicate proves.
 
-A predicate in the log is another program's text: engines spell literals, casts and attributes in
-different ways, and evaluate texts, times and collations by settings of their own. Only comparisons
-that mean the same in every engine count as proof. The caller must take any other commit as one that
-read every row.
+A predicate in the log is another program's text: engines spell literals, casts and attributes
+differently, and evaluate texts, times and collations by their own settings. Only comparisons with
+the same meaning in every engine count as proof. Any other commit counts as reading every row.
 """
 
 import json
@@ -55,7 +54,7 @@ def may_have_read(
 
 
 def predicate_texts(info: CommitInfo) -> list[str] | None:
-    """Return the recorded conditions, which AND joins; None where none is recorded.
+    """Return the recorded conditions, joined by AND; None if none is recorded.
 
     The log has one text, or a JSON list of texts. An empty list is the condition TRUE.
     """
@@ -101,8 +100,8 @@ def _parse_read(text: str, schema: StructType) -> ReadPredicate | None:
 def _reads_predicate_only(info: CommitInfo) -> bool:
     """Return whether the predicate covers every read of the commit.
 
-    A DELETE has no other read. An UPDATE may set a column to a subquery over the table, which the
-    log does not record, so its writer must say that it did not.
+    A DELETE has no other read. An UPDATE may assign a subquery over the table, which the log does
+    not record, so its writer must declare that it did not.
     """
     if info.operation == "DELETE":
         return True
@@ -124,7 +123,7 @@ def _skipper(
 
 
 def _understood(texts: tuple[str, ...], schema: StructType) -> Expression | None:
-    """Return a condition that holds of every row that the texts select; None where none is certain."""
+    """Return a condition true for every row the texts select; None if none is certain."""
     parts: list[Expression] = []
     for text in texts:
         tree = _parse_stable(text, schema)
@@ -134,14 +133,14 @@ def _understood(texts: tuple[str, ...], schema: StructType) -> Expression | None
         plain = [part for part in conjuncts if _is_plain(part, schema)]
         is_unquoted = _ATTRIBUTE_ID.search(text) is not None
         if is_unquoted and (len(plain) < len(conjuncts) or not _names_integers(tree)):
-            return None  # Spark writes texts without quotes here: they look like columns
+            return None  # Spark omits quotes here: texts look like columns
         parts += plain
     return conjunction(parts)
 
 
 def _parse_stable(text: str, schema: StructType) -> Expression | None:
     """Return the tree of a text if it means the same in every engine at any time; else None."""
-    if _QUOTES & set(text):  # an identifier for one engine, a text for another
+    if _QUOTES & set(text):  # an identifier in one engine, a text in another
         return None
     named = _ATTRIBUTE_ID.sub("", text)
     try:
@@ -168,7 +167,7 @@ def _is_plain(part: Expression, schema: StructType) -> bool:
 
 
 def _compares(column: Column, value: Expression, schema: StructType) -> bool:
-    """Return whether a column and a literal are of types that every engine compares as they are."""
+    """Return whether every engine compares this column and literal in the same way."""
     field = schema.get(column.path[0])
     if not isinstance(value, Literal) or len(column.path) > 1 or field is None:
         return False

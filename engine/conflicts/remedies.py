@@ -1,8 +1,8 @@
-"""How to avoid a conflict: every remedy there is, when it can help, and how it reads.
+"""Remedies for conflicts: all of them, when each can help, and their texts.
 
-Nobody else knows a remedy. Each is held against what is known of the conflict before it is shown, and
-left out where that rules it out. Serializable is none: it only adds conflicts. Where it is why a
-write was aborted, the other level is the remedy, with its cost.
+This is their only home. Each remedy is tested against the known facts of a conflict before it is
+shown. Serializable is none: it only adds conflicts. If it caused the abort, the other level is the
+remedy, with its cost.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,7 @@ _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 
 def remedies_for(kinds: Iterable[RemedyKind], situation: Situation) -> tuple[Remedy, ...]:
-    """The remedies of these kinds that can help, in their order; where none can, to run the two at different times."""
+    """Return the applicable remedies of these kinds; if none, to run the two at different times."""
     fitting = [kind for kind in kinds if _FITS[kind](situation)]
     shown = fitting or [RemedyKind.APART_IN_TIME]
     return tuple(_remedy(kind, situation) for kind in shown)
@@ -84,7 +84,7 @@ def _creates_table(situation: Situation) -> bool:
 
 
 def _identity(situation: Situation) -> bool:
-    """Inserts move the identity's mark in the metadata, and rows do not decide on such a table."""
+    """Return whether an identity column causes the conflict."""
     if not situation.table.identity:
         return False
     if situation.rule is Rule.METADATA_CHANGED:
@@ -107,7 +107,7 @@ def _alone(situation: Situation) -> bool:
 
 
 def _row_tracking(situation: Situation) -> bool:
-    """Only row ids follow rows that were ordered anew, or that left no trace."""
+    """Return whether row tracking would help: only row ids trace reordered or untagged rows."""
     if not _traces_could_help(situation) or situation.table.row_tracking:
         return False
     is_clustered = bool(situation.table.clustering_columns)
@@ -115,9 +115,9 @@ def _row_tracking(situation: Situation) -> bool:
 
 
 def _traces_could_help(situation: Situation) -> bool:
-    """Whether the rows of a compaction could be traced, were the table another one.
+    """Return whether the rows of a compaction could be traced on another table.
 
-    What sets the whole table is never traced, and only what has deletion vectors traces rows.
+    Operations that set the whole table are never traced, and tracing needs deletion vectors.
     """
     if not situation.is_of_rows or not situation.compactions or situation.table.iceberg:
         return False
@@ -155,7 +155,7 @@ def _deletion_vectors(situation: Situation) -> bool:
 
 
 def _compares_rows_of(situation: Situation) -> bool:
-    """Whether comparing rows could resolve the conflict, on a table that takes part."""
+    """Return whether comparing rows could resolve the conflict on an eligible table."""
     if situation.reads_appended_rows:
         return False
     of_rows = situation.is_of_rows and not _is_settled_by_rows(situation)
@@ -289,9 +289,9 @@ def _partition_words(situation: Situation) -> _Words:
 
 
 def _partition_literals(situation: Situation) -> str:
-    """The partition columns that lack a value; a message's own values serve as an example.
+    """Render the partition columns without a value; a message's own values serve as an example.
 
-    Where this engine found the conflict, those are where the two overlap, which is not what to name.
+    For conflicts found by this engine, those values are the overlap and are not suggested.
     """
     values = {} if situation.compares_rows else dict(situation.partition_values)
     columns = situation.unpinned_columns

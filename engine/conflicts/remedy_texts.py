@@ -1,6 +1,6 @@
-"""The words of the remedies: what to do, why it helps, and when it is shown.
+"""The texts of the remedies: what to do, why it helps, and when it is shown.
 
-docs/semantics.md lists `action` and `when` of each; a test holds it to them.
+docs/semantics.md lists `action` and `when` of each; a test keeps them consistent.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ ADD_CONDITION: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RemedyText:
-    """What to do, why it helps, and when it is shown."""
+    """The texts of a remedy: what to do, why it helps, and when it is shown."""
 
     action: str
     reason: str

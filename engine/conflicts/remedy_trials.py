@@ -1,4 +1,4 @@
-"""What of each remedy can be tried on a copy of the table, and why the others cannot."""
+"""Remedies that can be tried on a copy of the table, and why the others cannot."""
 
 from collections.abc import Mapping
 

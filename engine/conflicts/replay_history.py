@@ -1,9 +1,8 @@
-"""What if: a table's own history, held against another isolation level.
+"""What if: a table's own history, replayed at another isolation level.
 
-The log records who read which version and, for DELETE and some UPDATEs, by which condition. That is
-enough to run the checks again, with files alone. Where the log may not tell all that was read, every
-row counts as read. So a verdict of "passes" is certain, one of "conflict" may owe to what the log
-does not say.
+The log records the read version of each commit and, for DELETE and some UPDATEs, the condition.
+This is enough to run the checks again at file level. If the log may omit reads, every row counts as
+read. A verdict of "passes" is therefore certain; "conflict" may be due to missing records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ _READ_NOTHING = frozenset({"OPTIMIZE", "REORG", VACUUM_START, VACUUM_END})
 
 @dataclass(frozen=True, slots=True)
 class RecordedTable:
-    """The table whose history is replayed."""
+    """The table of a replayed history."""
 
     name: str
     schema: StructType
@@ -36,11 +35,11 @@ class RecordedTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitReplay:
-    """One commit of the history at the level requested.
+    """One commit of the history at the requested level.
 
-    `overlapping_versions` landed between its read version and itself. `conflict` is what would have
-    stopped it where files decide, `row_conflict` where two DELETEs may share rows; None if nothing.
-    `certain` is false where what it read is not recorded.
+    `overlapping_versions` landed between its read version and itself. `conflict` would have aborted
+    it at file level, `row_conflict` where two DELETEs may share rows; None if nothing would.
+    `certain` is false if its reads are not recorded.
     """
 
     version: int
@@ -53,9 +52,9 @@ class CommitReplay:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Version `version` did not see the blind append of `append_version`, which takes effect after it.
+    """An out-of-order `version`: it did not see the blind append of `append_version`.
 
-    So `version` is out of order: no prefix of the history explains its state.
+    The append takes effect after it, so no prefix of the history explains the state of `version`.
     """
 
     append_version: int
@@ -65,7 +64,7 @@ class PassedOver:
 def replay_history(
     commits: Sequence[WinningCommit], table: RecordedTable, level: IsolationLevel
 ) -> Iterator[CommitReplay]:
-    """What would have become of each commit at a level, oldest first; those without overlaps too."""
+    """Yield each commit's outcome at a level, oldest first, including those without overlaps."""
     ordered = sorted(commits, key=lambda winner: winner.version)
     for commit in ordered:
         current, certain = rebuild_transaction(commit, table, level)
@@ -83,7 +82,7 @@ def replay_history(
 def find_passed_over(
     commits: Sequence[WinningCommit], table: RecordedTable
 ) -> Iterator[PassedOver]:
-    """The out-of-order versions of a WriteSerializable history, with each append that they passed over."""
+    """Yield the out-of-order versions of a WriteSerializable history, with their appends."""
     ordered = sorted(commits, key=lambda commit: commit.version)
     for position, append in enumerate(ordered):
         if not append.is_blind_append:
@@ -100,7 +99,7 @@ def find_passed_over(
 def rebuild_transaction(
     commit: WinningCommit, table: RecordedTable, level: IsolationLevel
 ) -> tuple[CurrentTransaction, bool]:
-    """A commit as the transaction it was, and whether the log says what it read."""
+    """Rebuild a commit's transaction; return it and whether its reads are recorded."""
     reads, certain = _rebuild_reads(commit, table.schema)
     current = CurrentTransaction(
         table=table.name,
@@ -141,8 +140,8 @@ def _first_conflict(
 
 
 def _passes_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
-    """Whether a later writer should have read an append that it did not see."""
-    if _read_version(later) >= append.version:  # before its reads are parsed: most pairs end here
+    """Return whether a later writer should have read an append it did not see."""
+    if _read_version(later) >= append.version:  # before parsing its reads: most pairs end here
         return False
     current, _ = rebuild_transaction(later, table, IsolationLevel.WRITE_SERIALIZABLE)
     return any(find_matching_reads(current, add) for add in append.adds)

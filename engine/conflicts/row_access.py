@@ -1,4 +1,4 @@
-"""How conflict resolution reads rows: an interface, so that everything above it stays free of I/O."""
+"""Row access for conflict resolution: an interface that keeps all code above it free of I/O."""
 
 from typing import Protocol
 
@@ -15,31 +15,31 @@ NO_ROWS = BitMap64()
 
 
 class RowAccess(Protocol):
-    """Reads deletion vectors, row ids, and which rows a read of this transaction selects.
+    """Reads deletion vectors, row ids, and the rows a read of this transaction selects.
 
     Every method may raise `EngineError`: the rows are then unknown, and files decide. Each also
-    keeps the time: past the budget it raises `BudgetSpentError`.
+    watches the time: over the budget it raises `BudgetSpentError`.
     """
 
     def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
-        """The rows that a deletion vector deletes, none where there is no vector."""
+        """Return the rows a deletion vector deletes, none without a vector."""
         ...
 
     def row_count(self, path: str) -> int:
-        """Return the physical rows of a file: as it proves them, whatever the log claims."""
+        """Return the number of physical rows of a file, from the file and not from the log."""
         ...
 
     def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """The rows, of these physical positions in a file, that one read of this transaction selects."""
+        """Return those physical positions of a file that one read of this transaction selects."""
         ...
 
     def row_ids(self, file: AddFile) -> Positions | None:
-        """The stable id of every physical row, None where the table has none."""
+        """Return the stable id of every physical row, None if the table has none."""
         ...
 
 
 def all_rows(count: int) -> BitMap64:
-    """The positions of a file with so many rows."""
+    """Return the positions of a file with `count` rows."""
     rows = BitMap64()
     if count:
         rows.add_range(0, count)
@@ -47,5 +47,5 @@ def all_rows(count: int) -> BitMap64:
 
 
 def positions(rows: BitMap64) -> Positions:
-    """The positions, ascending."""
+    """Return the positions in ascending order."""
     return np.asarray(rows.to_array(), dtype=np.int64)

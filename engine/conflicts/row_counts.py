@@ -10,7 +10,7 @@ def physical_rows(file: AddFile | RemoveFile) -> int | None:
 
 
 def live_rows(file: AddFile | RemoveFile) -> int | None:
-    """Return the claimed rows that its deletion vector leaves; None without a claim that can be true."""
+    """Return the live rows by the log's count; None without a plausible count."""
     rows = physical_rows(file)
     if rows is None or file.deletion_vector is None:
         return rows

@@ -1,10 +1,9 @@
-"""Two operations that touch different rows of the same file do not conflict.
+"""Row-level concurrency: operations on different rows of one file do not conflict.
 
-For one winning commit that files alone would stop, `resolve_by_rows` collects evidence: which of
-the winning commit's added files hold no row that this transaction should have read, and which of
-the rows it removed this transaction neither changed nor read. It decides nothing: the checks run
-again with the evidence in hand, and decide what rows could not. An error on the way leaves
-everything to files, so that a guess is never made (SEMANTICS: row-level concurrency).
+For a winning commit in conflict at file level, `resolve_by_rows` collects evidence: its added files
+without rows this transaction should have read, and its removed rows this transaction neither
+changed nor read. It decides nothing: the checks run again with this evidence. After an error files
+decide, so nothing is ever guessed (SEMANTICS: row-level concurrency).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ from engine.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class RowLevelOutcome:
-    """What rows made of one winning commit, and this transaction on the state after it, should the checks agree."""
+    """Row-level evidence on one winning commit, and this transaction rebased over it."""
 
     evidence: RowEvidence
     current: CurrentTransaction
@@ -50,7 +49,7 @@ def row_fallback(overlap: Overlap) -> str | None:
 def resolve_by_rows(
     overlap: Overlap, pending: PendingVectors, rows: RowAccess, own_map: Callable[[], RowMap]
 ) -> RowLevelOutcome:
-    """What rows say of one winning commit. `own_map` tells where this transaction itself moved rows."""
+    """Collect row-level evidence; `own_map` traces rows moved by this transaction."""
     reason = row_fallback(overlap)
     if reason is not None:
         return _keep_conflict(overlap, pending, RowEvidence(note=reason))

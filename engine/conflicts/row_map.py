@@ -1,9 +1,9 @@
-"""Where the rows of rewritten files went, unchanged (SEMANTICS: row maps).
+"""Row maps: the new positions of unchanged rows in rewritten files (SEMANTICS: row maps).
 
-Two things make a map. An order-preserving compaction says on each `remove` where the source begins
-in its target; it is trusted only if the sources tile the target, rows left out that are deleted
-there. Where row tracking is on, the row ids of both sides are compared; they are trusted only if
-the same live rows are on both. Everything else is not traced, and files decide.
+A map has two possible sources. An order-preserving compaction tags each `remove` with the source's
+offset in its target; it is trusted only if the sources tile the target, except for rows deleted
+there. With row tracking, the row ids of both sides are compared; they are trusted only if both
+sides have the same live rows. Everything else is not traced, and files decide.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from engine.conflicts.row_counts import live_rows
 
 @dataclass(frozen=True, slots=True)
 class MovedRows:
-    """Rows of one source, ascending, and the row of `target` that holds each."""
+    """Rows of one source in ascending order, and their rows in `target`."""
 
     target: str
     source_rows: Positions
@@ -30,14 +30,14 @@ class MovedRows:
 
 @dataclass(frozen=True, slots=True)
 class RowMap:
-    """The traced part of a rearrangement: source paths, and target files all of whose rows are known."""
+    """The traced part of a rearrangement: source paths, and fully known target files."""
 
     segments: Mapping[str, tuple[MovedRows, ...]] = field(default_factory=dict)
     targets: Mapping[str, AddFile] = field(default_factory=dict)
     how: str = "row map"
 
     def carry(self, source: str, rows: BitMap64) -> dict[str, BitMap64] | None:
-        """The rows' new places by target; None unless every one of them has one."""
+        """Map rows to their new positions by target; return None unless every row has one."""
         asked = positions(rows)
         carried: dict[str, BitMap64] = {}
         hits = 0
@@ -57,12 +57,12 @@ def trace(
     rows: RowAccess,
     asked: Collection[str] | None = None,
 ) -> RowMap:
-    """Return the row map of one rearrangement: by its tags, else by row ids, else nothing.
+    """Return the row map of one rearrangement: by its tags, else by row ids, else empty.
 
-    What tags say of the sources in `asked` (None: of all) is held against the sources' footers.
+    The tags of the sources in `asked` (None: all) are checked against the sources' footers.
 
     Raises:
-        EngineError: something it had to read cannot be read.
+        EngineError: a file it had to read is unreadable.
     """
     tagged = _map_by_tags(removes, adds, rows, asked)
     if len(tagged.targets) == len(adds) and tagged.targets:
@@ -95,7 +95,7 @@ def _map_by_tags(
 
 
 def _is_empty(removed: RemoveFile, rows: RowAccess) -> bool:
-    """Whether no row was live in a file. Only a file that claims so is looked at."""
+    """Return whether no row was live in a file; only files with a count of 0 are read."""
     if live_rows(removed) != 0:
         return False
     return all_rows(rows.row_count(removed.path)) <= rows.vector(removed.deletion_vector)
@@ -107,10 +107,10 @@ def _tiles(
     rows: RowAccess,
     asked: Collection[str] | None,
 ) -> bool:
-    """Whether the live rows of the sources, end to end, are exactly the target's.
+    """Return whether the live rows of the sources, end to end, are exactly the target's.
 
-    A source that was gone before the compaction landed is named no more; all its rows are deleted
-    in the target, so a gap counts as filled where the target's vector covers it.
+    A source removed before the compaction landed is no longer named; all its rows are deleted in
+    the target, so a gap counts as filled if the target's vector covers it.
     """
     reached = 0
     gaps = BitMap64()
@@ -147,7 +147,7 @@ def _segment(info: CompactionInfo, rows: RowAccess) -> MovedRows:
 def _map_by_row_ids(
     removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess
 ) -> RowMap | None:
-    """The map by row ids, None unless the live rows before and after are the same ones."""
+    """Build the map by row ids; return None unless the live rows before and after are the same."""
     before = _number_rows((file_of(remove) for remove in removes), rows)
     after = _number_rows(adds, rows)
     if before is None or after is None:

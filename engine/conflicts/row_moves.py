@@ -1,9 +1,8 @@
-"""One side moved rows without changing them; the other's changes follow the rows.
+"""Resolution when one side only moved rows: the other side's changes follow them.
 
-If the winning commit moved them, the rows that this transaction changes are looked up in the
-winning commit's row map, and this transaction deletes them in the files they are in now. If this
-transaction moved them, the rows that the winning commit removed are looked up in this transaction's
-own map, and masked in this transaction's output.
+If the winning commit moved them, this transaction's changed rows are looked up in the winning
+commit's row map and deleted in their new files. If this transaction moved them, rows the winning
+commit removed are looked up in this transaction's own map and masked in its output.
 """
 
 from collections.abc import Mapping
@@ -23,10 +22,10 @@ from engine.conflicts.row_resolution import RestagedFile, RowResolution, union
 def follow_rows(
     overlap: Overlap, pending: PendingVectors, rows: RowAccess, out: RowResolution
 ) -> None:
-    """Carry what this transaction changes onto the files that the winning commit moved the rows to.
+    """Apply this transaction's changes to the files to which the winning commit moved the rows.
 
     Raises:
-        EngineError: something that had to be read cannot be read.
+        EngineError: a file it had to read is unreadable.
     """
     ours, winner = changes_of(overlap.current.actions), overlap.winner
     row_map = trace(winner.removes, winner.adds, rows, ours.keys())
@@ -51,17 +50,17 @@ def follow_rows(
 def carry_own_output(
     overlap: Overlap, pending: PendingVectors, own_map: RowMap, rows: RowAccess, out: RowResolution
 ) -> None:
-    """Mask in this transaction's output the rows that the winning commit removed from this transaction's sources.
+    """Mask the rows the winning commit removed from its sources in this transaction's output.
 
     Raises:
-        EngineError: something that had to be read cannot be read.
+        EngineError: a file it had to read is unreadable.
     """
     current, theirs = overlap.current, changes_of(overlap.winner.actions)
     ours = changes_of(current.actions)
     masked: dict[str, BitMap64] = {}
     for change in theirs.values():
         own = ours.get(change.path)
-        if own is None:  # a compaction depends on the files it moves alone
+        if own is None:  # a compaction depends only on the files it moves
             out.settle(change.path, NO_ROWS, own_map.how)
             continue
         carried = _locate_in_output(change, own, overlap, own_map, rows)
@@ -77,7 +76,7 @@ def carry_own_output(
 def _find_own_changes(
     ours: PathChange | None, remove: RemoveFile, pending: PendingVectors, rows: RowAccess
 ) -> BitMap64 | None:
-    """The rows that this transaction changes in a file that the winning commit took; None if it cannot be said."""
+    """Return this transaction's changes in a file the winning commit removed; None if unknown."""
     if ours is None:
         return NO_ROWS
     same_file = ours.remove is not None and ours.remove.key == remove.key
@@ -85,7 +84,7 @@ def _find_own_changes(
 
 
 def _still_removed(ours: PathChange, latest: AddFile | None) -> RemoveFile | None:
-    """This transaction's `remove` of a source, of the file as the winning commit left it; None if it is gone."""
+    """Restate this transaction's `remove` for a source's latest state; None if it is gone."""
     return None if latest is None or ours.remove is None else restate_remove(ours.remove, latest)
 
 
@@ -97,7 +96,7 @@ def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
 def _locate_in_output(
     theirs: PathChange, ours: PathChange, overlap: Overlap, own_map: RowMap, rows: RowAccess
 ) -> Mapping[str, BitMap64] | None:
-    """Where the rows that a winning commit removed are in this transaction's output; None if that cannot be said."""
+    """Locate the winning commit's removed rows in this transaction's output; None if unknown."""
     if theirs.remove is None or ours.remove is None or replaces_state(overlap.winner):
         return None
     if ours.remove.key != theirs.remove.key:
@@ -108,7 +107,7 @@ def _locate_in_output(
 
 
 def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> RestagedFile:
-    """A file of the winning commit with more rows deleted; no file where none is left."""
+    """Delete more rows of a winning commit's file; remove the file if none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = build_remove(target)
     count = rows.row_count(target.path)
@@ -121,7 +120,7 @@ def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Re
 def _mask_rows(
     output: AddFile | None, gone: BitMap64, pending: PendingVectors, rows: RowAccess
 ) -> RestagedFile:
-    """A file that this transaction stages with rows that are gone masked; no file where none is left."""
+    """Mask deleted rows in a staged file; drop the file if none is left."""
     if output is None:
         return RestagedFile()
     updated = pending.vectors.get(output.path)

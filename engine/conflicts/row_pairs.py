@@ -1,11 +1,10 @@
-r"""Two commands that both change data, row by row.
+r"""Resolution of two commands that both change data, row by row.
 
 With `base` the deletion vector of a file when this transaction read it, `dv_cur` the one it stages
 and `dv_win` the winning commit's: this transaction changes `dv_cur \\ base`, the winning commit
 removed `dv_win \\ base` and, if it restored a version, brought `base \\ dv_win` back. The two pass
-if they changed different rows, if no new row matches what this transaction read, and if this
-transaction read none of the rows that are gone. Two DELETEs may share rows: the second leaves
-them out.
+if they changed different rows, if no new row matches this transaction's reads, and if it read none
+of the removed rows. Two DELETEs may share rows: the second leaves them out.
 """
 
 from collections.abc import Mapping
@@ -29,10 +28,10 @@ _READ = "rows read"
 def compare_rows(
     overlap: Overlap, pending: PendingVectors, rows: RowAccess, out: RowResolution
 ) -> None:
-    """Resolve what rows can, between this transaction and a winning commit that both change data.
+    """Resolve by rows between this transaction and a winning commit that both change data.
 
     Raises:
-        EngineError: something that had to be read cannot be read.
+        EngineError: a file it had to read is unreadable.
     """
     current, winner = overlap.current, overlap.winner
     theirs, ours = changes_of(winner.actions), changes_of(current.actions)
@@ -61,7 +60,7 @@ def compare_rows(
 
 
 def find_own_changes(ours: PathChange, pending: PendingVectors, rows: RowAccess) -> BitMap64 | None:
-    """The rows of a file that this transaction deletes or rewrites; None if it cannot be said."""
+    """Return the rows of a file this transaction deletes or rewrites; None if unknown."""
     if ours.remove is None:
         return None
     base = rows.vector(ours.remove.deletion_vector)
@@ -73,17 +72,17 @@ def find_own_changes(ours: PathChange, pending: PendingVectors, rows: RowAccess)
 
 
 def find_removed_rows(change: PathChange, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
-    """The rows that a commit took from a file, and those it brought back."""
+    """Return the rows a commit deleted from a file, and those it restored."""
     gone, brought_back, _ = _compare_vectors(change, rows)
     return gone, brought_back
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFileRows:
-    """A file of which the winning commit took rows: its `remove`, the file as it is now, the rows.
+    """A file with rows deleted by the winning commit: its `remove`, its latest state, the rows.
 
-    `before` are the rows that were deleted when the winning commit came; `version` is the one
-    before the winning commit's, in which all others are live.
+    `before` are the rows already deleted before the winning commit; `version` is the one before the
+    winning commit's, in which all others are live.
     """
 
     remove: RemoveFile
@@ -95,7 +94,7 @@ class ChangedFileRows:
 
 
 def _compare_vectors(change: PathChange, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap64]:
-    """The rows that a commit took, those it brought back, and those that were gone before it."""
+    """Return the rows a commit deleted, those it restored, and those deleted before it."""
     if change.remove is None:
         return NO_ROWS, NO_ROWS, NO_ROWS
     before = rows.vector(change.remove.deletion_vector)
@@ -108,7 +107,7 @@ def _compare_vectors(change: PathChange, rows: RowAccess) -> tuple[BitMap64, Bit
 def _settle_read(
     current: CurrentTransaction, taken: ChangedFileRows, rows: RowAccess, out: RowResolution
 ) -> None:
-    """A file that this transaction read and does not touch."""
+    """Settle a file this transaction read and did not touch."""
     read = _read_among(current, taken, rows)
     compared = ComparedFile(
         taken.remove, taken.version, read, taken.gone, read, taken.before, read=True
@@ -127,7 +126,7 @@ def _settle_changed(
     io: tuple[PendingVectors, RowAccess],
     out: RowResolution,
 ) -> None:
-    """A file that both change: other rows of it, or a conflict."""
+    """Settle a file both sides change: different rows, or a conflict."""
     pending, rows = io
     if ours.remove is None or ours.remove.key != taken.remove.key:
         return
@@ -153,7 +152,7 @@ def _delete_what_is_left(
     rows: RowAccess,
     out: RowResolution,
 ) -> None:
-    """Stage this DELETE's rows of a file without those that the winning DELETE took from it."""
+    """Stage this DELETE's rows of a file without the rows the winning DELETE already deleted."""
     if ours.remove is None or ours.remove.key != taken.remove.key or taken.latest is None:
         return
     changed = find_own_changes(ours, pending, rows)
@@ -173,7 +172,7 @@ def _delete_what_is_left(
 def _restage_change(
     remove: RemoveFile, add: AddFile | None, latest: AddFile, changed: BitMap64, rows: RowAccess
 ) -> RestagedFile:
-    """This transaction's change of a file on top of the winning commit's: it removes what is there now."""
+    """Restage this transaction's change of a file on top of the winning commit's change."""
     if add is None:
         return RestagedFile(restate_remove(remove, latest))
     vector = rows.vector(latest.deletion_vector) | changed
@@ -182,7 +181,7 @@ def _restage_change(
 
 
 def _read_among(current: CurrentTransaction, taken: ChangedFileRows, rows: RowAccess) -> BitMap64:
-    """Of the rows that are gone, those that this transaction read without changing them."""
+    """Return the deleted rows this transaction read without changing them."""
     path, gone = taken.remove.path, taken.gone
     if not gone or current.read_whole_table or path in current.read_entirely:
         return gone
@@ -198,7 +197,7 @@ def _clear_added(
     rows: RowAccess,
     out: RowResolution,
 ) -> None:
-    """An added file: statistics first, and rows only where those cannot rule it out."""
+    """Clear an added file by statistics, else by reading its rows."""
     add = candidate.add
     reads = find_matching_reads(current, add)
     if not reads and not current.read_whole_table:
@@ -216,7 +215,7 @@ def _clear_added(
 
 
 def _new_rows(add: AddFile, change: PathChange | None, rows: RowAccess) -> BitMap64:
-    """All live rows, unless the file was there: then those that were brought back."""
+    """Return the new rows of a file: all live ones, or the restored ones of an existing file."""
     if change is not None and change.remove is not None:
         return find_removed_rows(change, rows)[1]
     return all_rows(rows.row_count(add.path)) - rows.vector(add.deletion_vector)

@@ -1,4 +1,4 @@
-"""What rows have resolved of one winning commit so far: evidence for the checks, and what this transaction stages next."""
+"""Progress of row-level resolution for one winning commit: evidence and restaged files."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,9 @@ ROWS_DRAWN = 200
 
 @dataclass(frozen=True, slots=True)
 class RestagedFile:
-    """What this transaction stages for a path from now on: nothing, a `remove`, an `add`, or both.
+    """This transaction's actions for a path from now on: none, a `remove`, an `add`, or both.
 
-    `vector` are the rows that the deletion vector of the `add` is to delete, None to leave it.
+    `vector` are the rows for the deletion vector of the `add`, None to keep its vector.
     """
 
     remove: RemoveFile | None = None
@@ -30,10 +30,9 @@ class RestagedFile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFile:
-    """The rows of one file that each side was asked about; `read` where this transaction only read them.
+    """The compared rows of one file by side; `read` if this transaction only read them.
 
-    `version` is one in which the winning commit's rows are live: before it removed them, or that
-    added them.
+    In `version` the winning commit's rows are live: before their removal, or as added.
     """
 
     file: AddFile | RemoveFile
@@ -47,7 +46,7 @@ class ComparedFile:
 
 @dataclass(slots=True)
 class RowResolution:
-    """The row-level resolution of one winning commit. Paths that it does not resolve are decided at file level."""
+    """Row-level resolution of one winning commit; unresolved paths are decided at file level."""
 
     cleared_adds: set[FileKey] = field(default_factory=set)
     resolved_removes: set[str] = field(default_factory=set)
@@ -55,38 +54,36 @@ class RowResolution:
     restaged: dict[str, RestagedFile] = field(default_factory=dict)
     moved: dict[str, frozenset[str]] = field(default_factory=dict)
     row_count: int = 0
-    gone_count: int = 0  # rows that this transaction deletes too, and finds gone
+    gone_count: int = 0  # rows this transaction deletes too and finds gone
     rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
     means: set[str] = field(default_factory=set)
     compared: list[SharedFile] = field(default_factory=list)
-    may_hold_copies: bool = (
-        False  # rows of whole files may be ones that the winning commit only copied
-    )
+    may_hold_copies: bool = False  # rows of whole files may be copies
     _drawn: bool = False
 
     def settle(self, path: str, rows: BitMap64, means: str) -> None:
-        """The rows that the winning commit removed at a path do not concern this transaction."""
+        """Record that the rows removed at a path do not concern this transaction."""
         self.resolved_removes.add(path)
         self._note(path, rows, means)
 
     def clear(self, add: AddFile, rows: BitMap64, means: str) -> None:
-        """An added file holds no row that this transaction should have read."""
+        """Record that an added file holds no row this transaction should have read."""
         self.cleared_adds.add(add.key)
         self._note(add.path, rows, means)
 
     def conflict(self, path: str, rows: BitMap64, *, is_whole_file: bool = False) -> None:
-        """Both sides touch these rows.
+        """Record rows both sides touch.
 
-        Rows of a file that came or went as a whole are not named where the winning commit may have copied
-        them: the path stays unresolved, and files decide.
+        Rows of a whole added or removed file that may be copies are not recorded: the path stays
+        unresolved, and files decide.
         """
         if not (is_whole_file and self.may_hold_copies):
             self.matched_rows[path] = MatchedRows(tuple(rows[:ROWS_SHOWN]), len(rows))
 
     def compare(self, compared: ComparedFile) -> None:
-        """Keep in numbers what was compared, and the positions of the first file that has rows of both.
+        """Record a comparison in numbers, with positions for the first file with common rows.
 
-        As long as none has, those of the first file at all.
+        Until there is such a file, the positions are those of the first file.
         """
         if len(self.compared) >= FILES_SHOWN and (self._drawn or not compared.common):
             return
@@ -101,7 +98,7 @@ class RowResolution:
             self.rows[path] = tuple(rows[:ROWS_SHOWN])
 
     def evidence(self) -> RowEvidence:
-        """What the checks may use."""
+        """Return the evidence for the checks."""
         return RowEvidence(
             cleared_adds=frozenset(self.cleared_adds),
             resolved_removes=frozenset(self.resolved_removes),

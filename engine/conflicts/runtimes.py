@@ -1,4 +1,4 @@
-"""Which engines give a table row-level concurrency (SEMANTICS: eligibility on other engines)."""
+"""Engines with row-level concurrency (SEMANTICS: eligibility on other engines)."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What one runtime asks for, beyond what it asks of the table.
+    """The requirements of one runtime, beyond those on the table.
 
-    `clustered_only`: other tables take part after `setting` alone, or never where that is empty.
+    `clustered_only`: other tables are eligible only with `setting`, or never if it is empty.
     `limits` are in words.
     """
 
@@ -24,7 +24,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeVerdict:
-    """Whether a table takes part on a runtime, and under which conditions."""
+    """Whether a table is eligible on a runtime, and under which conditions."""
 
     runtime: str
     takes_part: bool
@@ -69,7 +69,7 @@ def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> Runtim
 
 
 def _find_obstacle(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | None:
-    """What keeps a table out on a runtime, None if nothing does."""
+    """Return the obstacle to eligibility on a runtime, None if there is none."""
     if not runtime.supported:
         return "files decide there, whatever the table is"
     if table.obstacle is not None:

@@ -1,7 +1,7 @@
-"""An imaginary table of two files and eight rows, on which any two statements can be held together.
+"""A sample table of two files and eight rows, on which any two statements can be compared.
 
-The same checks and the same row-level code run on it as on a real one; only its rows are made up.
-So what a page says about two statements cannot drift from what the engine does.
+The checks and the row-level code are the real ones; only the rows are made up. So pages about two
+statements always agree with the engine.
 """
 
 from dataclasses import dataclass, field
@@ -33,9 +33,9 @@ Row = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class TableSetting:
-    """The table that two statements overlap on: its level, its features and its layout.
+    """The table on which two statements overlap: its level, its features and its layout.
 
-    `supports_clustering`: its protocol has the feature, also where no columns are named.
+    `supports_clustering`: its protocol has the feature, even without clustering columns.
     """
 
     level: IsolationLevel
@@ -43,9 +43,7 @@ class TableSetting:
     partitioned: bool = False
     row_tracking: bool = False
     clustered: bool = False
-    identity: bool = (
-        False  # an identity column: rows that are inserted move its mark in the metadata
-    )
+    identity: bool = False  # an identity column: inserts move its mark in the metadata
     supports_clustering: bool = False
 
     @property
@@ -63,7 +61,7 @@ class TableSetting:
 
     @property
     def scope(self) -> RowScope:
-        """At which level conflicts are decided on such a table."""
+        """The level at which conflicts are decided on such a table."""
         return _scope_on(self)
 
     @property
@@ -101,7 +99,7 @@ def _scope_on(setting: TableSetting) -> RowScope:
 
 @dataclass(slots=True)
 class SampleTable:
-    """The files of the imaginary table, and the `RowAccess` that reads them.
+    """The files of the sample table, and the `RowAccess` for reading them.
 
     Partitioned, the files `d1` and `d2` hold the ids 1 to 4 of their date; otherwise one holds the
     ids 1 to 4, the other 5 to 8. `origins` number the rows across rewrites.
@@ -119,7 +117,7 @@ class SampleTable:
 
     @property
     def files(self) -> list[AddFile]:
-        """The two files that both sides find."""
+        """The two files found by both sides."""
         return [self.file(path, self.rows[path]) for path in ("d1", "d2")]
 
     def file(
@@ -130,7 +128,7 @@ class SampleTable:
         data_change: bool = True,
         origins: list[int] | None = None,
     ) -> AddFile:
-        """A file of these rows, with exact statistics."""
+        """Add a file of these rows, with exact statistics."""
         self.rows[path] = rows
         self.origins[path] = origins or self.origins.get(path, [])
         ids = [row[0] for row in rows]
@@ -146,13 +144,13 @@ class SampleTable:
         )
 
     def mask_rows(self, file: AddFile, rows: BitMap64, name: str) -> AddFile:
-        """The file with rows deleted by a vector of that name."""
+        """Delete rows of a file by a vector of this name."""
         vector = DeletionVectorDescriptor("u", f"{name}-{file.path}", 1, len(rows))
         self.vectors[vector.unique_id] = rows
         return msgspec.structs.replace(file, deletion_vector=vector)
 
     def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
-        """The rows that a vector of this sample table deletes."""
+        """Return the rows a vector of this sample table deletes."""
         return NO_ROWS if descriptor is None else self.vectors[descriptor.unique_id]
 
     def row_count(self, path: str) -> int:
@@ -160,7 +158,7 @@ class SampleTable:
         return len(self.rows[path])
 
     def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """The rows that a condition selects, as on a real table."""
+        """Return the rows a condition selects, as on a real table."""
         if read.condition is None:
             return among
         ids, dates = zip(*self.rows[file.path], strict=True)
@@ -169,7 +167,7 @@ class SampleTable:
         return BitMap64(place for place in among if mask[place])
 
     def row_ids(self, file: AddFile) -> Positions | None:
-        """The rows' numbers, if the table has row tracking."""
+        """Return the rows' numbers, if the table has row tracking."""
         if not self.setting.row_tracking:
             return None
         return np.array(self.origins[file.path], dtype=np.int64)

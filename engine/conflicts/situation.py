@@ -1,7 +1,7 @@
-"""What is known of a conflict when somebody asks how to avoid it: of both sides, and of the table.
+"""The known facts of a conflict when someone asks how to avoid it: both sides and the table.
 
-A conflict that this engine found is known well, one of which only a message is left much less. What
-is not known rules no remedy out.
+Conflicts found by this engine are well known, those known only by a message much less. Unknown
+facts rule no remedy out.
 """
 
 import re
@@ -37,24 +37,25 @@ _NOT_OF_ROWS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A conflict as far as it is known: None or an empty text where it is not.
+    """A conflict as far as it is known; unknown facts are None or empty.
 
     Attributes:
-        rule: the check that found it; None where no check stands behind its code.
+        rule: the check that found it; None if its code has no check.
         can_retry: whether the same command can succeed when it is run again.
-        source_is_fixed: the rows of this write are of the version it read, and stay so.
+        source_is_fixed: the rows of this write come from the version it read, and cannot change.
         creates_table: both sides wrote version 0.
         is_stream: this write was a streaming query.
-        has_condition: whether its reads have conditions; False where it read every row.
-        condition_columns: the columns that its conditions name, in lower case.
+        has_condition: whether its reads have conditions; False if it read every row.
+        condition_columns: the columns in its conditions, in lower case.
         pinned_columns: those of them to which its conditions give values.
-        partitions: where the two sides overlap, as in `day=2026-11-02`.
-        obstacle: what of the command keeps rows from being compared.
-        level_decides: only Serializable counts what the winning commit, a blind append, added.
-        reads_appended_rows: this write surely reads rows of that append, so that neither rows nor files
-            could have kept the two apart.
+        partitions: the overlap of the two sides, as in `day=2026-11-02`.
+        obstacle: the part of the command that prevents comparing rows.
+        level_decides: the winning commit, a blind append, counts only at Serializable.
+        reads_appended_rows: this write certainly reads rows of this append, so neither rows nor
+            files could have resolved the conflict.
         ends_exemption: the winning commit may have read a blind append that now counts.
-        is_untraced: the winning commit rewrote files, and what became of their rows is not known.
+        is_untraced: the winning commit rewrote files, and the new positions of their rows are
+            unknown.
         compares_rows: whether the engine of this write has row-level concurrency.
     """
 
@@ -93,17 +94,17 @@ class Situation:
 
     @property
     def both_replace(self) -> bool:
-        """Whether both put another table in the place of the one that they found."""
+        """Whether both sides replace the table."""
         return {self.current_operation, self.winner_operation} <= TABLE_REPLACING_OPERATIONS
 
     @property
     def vectors(self) -> bool | None:
-        """Whether deletion vectors are on. A sub-class that tells of rows proves it."""
+        """Whether deletion vectors are on. A sub-class about rows proves it."""
         return True if self.subclass in _ROWS_COMPARED else self.table.vectors
 
     @property
     def is_partitioned(self) -> bool | None:
-        """Whether the table is partitioned; a message that names partitions proves it."""
+        """Whether the table is partitioned; a message with partitions proves it."""
         hinted = self.subclass in (
             Subclass.WITH_PARTITION_HINT,
             Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE,
@@ -115,12 +116,12 @@ class Situation:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns that the table is partitioned by; empty where they are not known."""
+        """The partition columns of the table; empty if unknown."""
         return self.table.partition_columns or tuple(name for name, _ in self.partition_values)
 
     @property
     def partition_values(self) -> tuple[tuple[str, str], ...]:
-        """Columns and values of the first partition that both sides are at."""
+        """Columns and values of the first partition both sides touch."""
         if not self.partitions:
             return ()
         pairs = re.findall(r"(\w{1,100})=([^,/]{1,100})", self.partitions[0])
@@ -148,14 +149,14 @@ class Situation:
 
     @property
     def unpinned_columns(self) -> tuple[str, ...]:
-        """The partition columns to which its conditions give no value."""
+        """The partition columns without a value in its conditions."""
         return tuple(
             name for name in self.partition_columns if name.lower() not in self.pinned_columns
         )
 
 
 def situation_of(facts: ConflictFacts, overlap: Overlap) -> Situation:
-    """The situation of a conflict that this engine found."""
+    """Return the situation of a conflict found by this engine."""
     current = overlap.current
     reads = current.reads
     operation = facts.current.operation
@@ -195,10 +196,10 @@ def _has_condition(reads: Sequence[ReadPredicate], *, whole_table: bool) -> bool
 
 
 def _common_pinned_columns(conditions: Sequence[Expression], operation: str) -> frozenset[str]:
-    """The columns that each of its conditions gives a value.
+    """Return the columns that every condition gives a value.
 
-    The bounds of a MERGE's source are conditions too: those between two values leave room for a
-    literal. A bound that somebody wrote into a DELETE or an UPDATE is meant.
+    The bounds of a MERGE's source are conditions too: they are ranges and leave room for a literal.
+    A bound written in a DELETE or an UPDATE is intentional and counts.
     """
     takes_bounds = operation != "MERGE"
     of_each = [frozenset(_pins(condition, takes_bounds)) for condition in conditions]

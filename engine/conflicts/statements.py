@@ -1,4 +1,4 @@
-"""What a statement reads and stages on the sample table, as this transaction or as winning commit."""
+"""Reads and staged actions of a statement on the sample table, on either side of a conflict."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _CLUSTERING = DomainMetadata(domain="delta.clustering", configuration="{}", remo
 
 
 class StatementKind(StrEnum):
-    """What a write is, as far as that decides with what it conflicts."""
+    """Kinds of writes, as far as they differ in conflicts."""
 
     INSERT = "insert"
     INSERT_SELECT = "insert select"  # from the table itself
@@ -48,10 +48,10 @@ class StatementKind(StrEnum):
     OPTIMIZE = "optimize"
     ZORDER = "optimize zorder by"
     PURGE = "reorg purge"
-    RESTATE = "restate files"  # to fill in row ids: rows stay where they are
+    RESTATE = "restate files"  # to fill in row ids: rows stay in place
     UPGRADE = "reorg upgrade"
     ALTER = "alter"
-    DROP_COLUMNS = "drop columns"  # which restates the clustering where the table knows it
+    DROP_COLUMNS = "drop columns"  # restates the clustering if the protocol has it
     CHECKED_ALTER = "alter that reads rows"  # ADD CONSTRAINT, DROP FEATURE
     CLUSTER_BY = "cluster by"
     CREATE = "create"
@@ -75,14 +75,14 @@ _INSERTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, and the row and partition that its condition names.
+    """A statement, and the row and partition its condition names.
 
-    `whole_file`: the condition names all rows of the file that holds the row. `traced`: a
-    compaction says where its rows went. `application` is the id that a stream writes, by default
-    its own. `obstacle` says why its condition cannot be decided at row level. `reads_all`: besides
-    the rows of its condition it reads every row. `opens_all`: its condition rules out no file, though
-    it names rows. `changes_metadata`: it changes the metadata too. `inserts`: a MERGE may write new
-    rows. `deletes_only`: every clause of a MERGE deletes.
+    `whole_file`: the condition names all rows of the file with the row. `traced`: a compaction
+    records where its rows went. `application` is the id a stream writes, by default its own.
+    `obstacle` says why its condition cannot be decided at row level. `reads_all`: it also reads
+    every row. `opens_all`: its condition rules out no file, though it names rows.
+    `changes_metadata`: it changes the metadata too. `inserts`: a MERGE may write new rows.
+    `deletes_only`: every clause of a MERGE deletes.
     """
 
     kind: StatementKind
@@ -100,7 +100,7 @@ class Statement:
 
     @property
     def ids(self) -> range | None:
-        """The ids that its condition names, None where it names none."""
+        """The ids its condition names, None if it names none."""
         if self.id is None:
             return None
         first = 1 if self.id < 5 else 5
@@ -109,7 +109,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class StatementEffect:
-    """What a statement comes to: its operation, its reads and the actions it stages."""
+    """The effect of a statement: its operation, its reads and its staged actions."""
 
     operation: str
     actions: tuple[Action, ...]
@@ -122,7 +122,7 @@ class StatementEffect:
 def build_current(
     statement: Statement, sample_table: SampleTable, name: str = "current"
 ) -> CurrentTransaction:
-    """The statement as the transaction that tries to commit."""
+    """Build the statement as a transaction trying to commit."""
     effect, setting = _effect(statement, sample_table, name), sample_table.setting
     base, of_command = setting.scope, statement.obstacle
     return CurrentTransaction(
@@ -147,7 +147,7 @@ def build_winner(
     version: int = WINNING_VERSION,
     name: str = "winner",
 ) -> WinningCommit:
-    """The statement as a commit that landed."""
+    """Build the statement as a landed commit."""
     effect = _effect(statement, sample_table, name)
     reads = effect.reads or effect.reads_whole_table or statement.reads_all
     blind = adds_files_only(effect.actions) and not reads
@@ -187,12 +187,12 @@ def _files_read(reads: tuple[ReadPredicate, ...], setting: TableSetting) -> froz
 
 def _insert(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     row = _new_row(statement)
-    beside = (0 if row[0] < 5 else 9, row[1])  # statistics alone must not decide
+    beside = (0 if row[0] < 5 else 9, row[1])  # files must not be decided by statistics
     return StatementEffect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
 
 
 def _insert_select(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    """It reads the rows that its query selects, and changes none of them."""
+    """Read the rows the query selects without changing them, and insert rows."""
     inserted = _insert(statement, sample_table, name).actions
     return StatementEffect("WRITE", inserted, (_read(statement, every_match_changes=False),))
 
@@ -204,7 +204,7 @@ def _delete(statement: Statement, sample_table: SampleTable, name: str) -> State
 
 
 def _update(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    """Writes another column: the new images keep their id."""
+    """Write another column: the new images keep their id."""
     actions = (
         *_remove_rows(statement, sample_table, name),
         *_images(statement, sample_table, name),
@@ -213,9 +213,9 @@ def _update(statement: Statement, sample_table: SampleTable, name: str) -> State
 
 
 def _merge(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    """The bounds of its source narrow what it reads; a join on other columns alone reads all.
+    """Read within the bounds of the source; a join on other columns reads all.
 
-    A row that joins may match no clause: it is read then, and not changed.
+    A joined row may match no clause: it is then read, and not changed.
     """
     reads = (_read(statement, every_match_changes=False),)
     removed = tuple(_remove_rows(statement, sample_table, name))
@@ -236,7 +236,7 @@ def _truncate(_statement: Statement, sample_table: SampleTable, _name: str) -> S
 
 
 def _restore(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    """A file is let go; unless it is new since then, another with the same rows comes back."""
+    """Remove a file; unless it is newer than the target version, restore one with its rows."""
     path = _path_of(statement, sample_table)
     file = next(add for add in sample_table.files if add.path == path)
     back = sample_table.file(f"{name}-before-{path}", sample_table.rows[path])
@@ -292,7 +292,7 @@ def _drop_columns(_statement: Statement, sample_table: SampleTable, name: str) -
 
 
 def _cluster_by(_statement: Statement, sample_table: SampleTable, _name: str) -> StatementEffect:
-    """A domain alone, unless the protocol does not know clustering yet."""
+    """Write the clustering domain, and upgrade a protocol without clustering."""
     upgrade = () if sample_table.setting.knows_clustering else (_PROTOCOL,)
     return StatementEffect("CLUSTER BY", (*upgrade, _CLUSTERING))
 
@@ -358,7 +358,7 @@ def _rows_read(
     every_match_changes: bool,
 ) -> ReadPredicate:
     parts = []
-    column = "id % 1000" if opens_all else "id"  # statistics say nothing of remainders
+    column = "id % 1000" if opens_all else "id"  # statistics cannot decide remainders
     if date is not None:
         parts.append(f"date = '{date}'")
     if ids is not None:
@@ -372,7 +372,7 @@ def _new_row(statement: Statement) -> Row:
 
 
 def _images(statement: Statement, sample_table: SampleTable, name: str) -> list[AddFile]:
-    """The rows of the statement as it leaves them."""
+    """Return the files with the statement's new images."""
     rows = [row for file in sample_table.files for row in sample_table.rows[file.path]]
     images = [row for row in rows if _matches(statement, row)]
     if not sample_table.setting.partitioned:
@@ -396,7 +396,7 @@ def _path_of(statement: Statement, sample_table: SampleTable) -> str:
 
 
 def _remove_rows(statement: Statement, sample_table: SampleTable, name: str) -> list[Action]:
-    """The rows of the statement taken out of their files, by vectors or by rewriting."""
+    """Remove the statement's rows from their files, by vectors or by rewriting."""
     actions: list[Action] = []
     for file in sample_table.files:
         rows = sample_table.rows[file.path]

@@ -30,10 +30,10 @@ _UNSAID = CommitInfo()
 class ReadPredicate:
     """One read of the target: the rows a condition selects, None meaning every row.
 
-    `text` is the condition as SQL. `every_match_changes` is the reader's promise that it changes
-    every row the condition matches (DELETE and UPDATE do), so that rows it did not change are
-    known not to match. `row_obstacle` says why this condition cannot be decided at row level
-    (SEMANTICS: falls back to file level), None where they can.
+    `text` is the condition as SQL. `every_match_changes` is the reader's promise to change every
+    row the condition matches (DELETE and UPDATE do), so the rows it did not change do not match.
+    `row_obstacle` says why this condition cannot be decided at row level (SEMANTICS: falls back to
+    file level), None if it can.
     """
 
     text: str
@@ -44,12 +44,12 @@ class ReadPredicate:
 
 @dataclass(frozen=True, slots=True)
 class RowScope:
-    """How far row-level concurrency reaches.
+    """The reach of row-level concurrency.
 
-    `obstacle` says why this transaction cannot be decided at row level against a command that
-    changes data, None where it can; `traces_moves` whether rows that a compaction moved can be
-    traced, `traces_order` whether also where it ordered them anew. `command_obstacle` is what of
-    the command itself stands in the way, whatever the table is.
+    `obstacle` says why this transaction cannot be decided at row level against a data-changing
+    command, None if it can; `traces_moves`: whether rows moved by a compaction can be traced;
+    `traces_order`: whether reordered rows can be traced too. `command_obstacle` is the part of the
+    obstacle due to the command itself, regardless of the table.
     """
 
     obstacle: str | None = None
@@ -154,7 +154,7 @@ class CurrentTransaction:
         read_files: frozenset[str] | None = None,
         read_entirely: frozenset[str] | None = None,
     ) -> "CurrentTransaction":
-        """The transaction with other actions and files read: what was made ready of its reads stays."""
+        """Return the transaction with other actions and files read; cached skippers are kept."""
         other = replace(
             self,
             actions=actions,
@@ -168,7 +168,7 @@ class CurrentTransaction:
 
     @cached_property
     def replaces_state(self) -> bool:
-        """RESTORE, CLONE and REPLACE: every winning commit that touched the table is a conflict."""
+        """Whether it is a RESTORE, CLONE or REPLACE: every commit touching the table conflicts."""
         return self.operation in STATE_REPLACING_OPERATIONS
 
     @cached_property
@@ -180,7 +180,7 @@ class CurrentTransaction:
 
     @property
     def side(self) -> ConflictSide:
-        """What a conflict reports of it."""
+        """This side as a conflict reports it."""
         return ConflictSide(
             operation=self.operation,
             read_version=self.read_version,
@@ -194,7 +194,7 @@ class CurrentTransaction:
 
 @dataclass(frozen=True, kw_only=True)
 class WinningCommit:
-    """A commit that landed after this transaction's read version, as it was written."""
+    """A commit that landed after this transaction's read version, as written."""
 
     version: int
     actions: tuple[Action, ...]
@@ -203,7 +203,7 @@ class WinningCommit:
 
     @classmethod
     def from_commit(cls, commit: LogCommit) -> "WinningCommit":
-        """The commit as a winning commit."""
+        """Build a winning commit from a commit of the log."""
         return cls(
             version=commit.version,
             actions=commit.actions,
@@ -250,17 +250,18 @@ class WinningCommit:
 
     @cached_property
     def is_blind_append(self) -> bool:
-        """Whether it says that it appended blindly, and its actions do not belie it.
+        """Whether it is recorded as a blind append and its actions do not contradict this.
 
-        A missing mark means not blind; a commit that removes anything is not believed.
+        A missing mark means not blind; a commit that removes anything is not blind either.
         """
         return self.info.is_blind_append is True and adds_files_only(self.actions)
 
     @cached_property
     def changes_data(self) -> bool:
-        """Whether any file action of it says so, or it is an operation that does nothing else.
+        """Whether a file action is marked as a data change, or the operation only changes data.
 
-        What DELETE, UPDATE, MERGE and their like did to files is a change, whatever they say of it.
+        Files changed by DELETE, UPDATE, MERGE and similar count as changed regardless of their
+        marks.
         """
         files: tuple[AddFile | RemoveFile, ...] = (*self.adds, *self.removes)
         if self.info.operation in DATA_CHANGING_OPERATIONS:
@@ -269,12 +270,12 @@ class WinningCommit:
 
     @property
     def operation(self) -> str:
-        """What it was, as far as its writer recorded it."""
+        """The operation's name, as far as its writer recorded it."""
         return self.info.operation or "operation not recorded"
 
     @property
     def side(self) -> ConflictSide:
-        """What a conflict reports of it."""
+        """This side as a conflict reports it."""
         return ConflictSide(
             operation=self.operation,
             version=self.version,

@@ -1,7 +1,7 @@
 """Reading checkpoints (protocol: Checkpoints): v1, multi-part, v2 in Parquet or JSON, sidecars.
 
-Columns are taken by what is there: writers know different actions, in different orders. Of `add` and
-`remove` only the leaves that replay needs are read, never the whole struct.
+Columns are read by what the file has: writers know different actions, in different orders. Of `add`
+and `remove` only the leaves needed for replay are read, never the whole struct.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class CheckpointContent:
-    """What a checkpoint holds: its files as rows, each once, and the other actions one by one."""
+    """The content of a checkpoint: its files as rows, each once, and the other actions."""
 
     actions: Sequence[Action]
     files: pa.Table
@@ -66,7 +66,7 @@ class CheckpointContent:
 
 @dataclass
 class _CheckpointPart:
-    """What one file of a checkpoint holds."""
+    """The content of one file of a checkpoint."""
 
     actions: list[Action] = field(default_factory=list)
     files: list[pa.Table] = field(default_factory=list)
@@ -74,11 +74,11 @@ class _CheckpointPart:
 
 
 def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
-    """A checkpoint with its parts and sidecars.
+    """Read a checkpoint with its parts and sidecars.
 
     Raises:
-        MalformedLogError: a file of it is missing, damaged, or not a checkpoint; or it says two things
-            of one subject.
+        MalformedLogError: a file of it is missing, damaged, or not a checkpoint; or two actions on
+            one subject contradict each other.
     """
     content = _CheckpointPart()
     paths = [file.path for file in checkpoint.files]
@@ -93,7 +93,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
 
 
 def _reconcile(content: _CheckpointPart, path: str) -> CheckpointContent:
-    """A state that speaks of each subject once; what is said twice in the same words is said once."""
+    """Reconcile the content to one action per subject, dropping identical duplicates."""
     actions = remove_repeats(content.actions, path, _REMEDY)
     files = pa.concat_tables([NO_FILES, *content.files])
     tombstones = pa.concat_tables([NO_TOMBSTONES, *content.tombstones])
@@ -101,7 +101,7 @@ def _reconcile(content: _CheckpointPart, path: str) -> CheckpointContent:
 
 
 def read_manifest(store: Store, path: str) -> list[Action]:
-    """The actions of one checkpoint file that are not about files: sidecars among them.
+    """Read the non-file actions of one checkpoint file, sidecars included.
 
     Raises:
         MalformedLogError: it is missing, damaged, or not a checkpoint.
@@ -167,7 +167,7 @@ def _collect_actions(actions: Iterable[Action]) -> _CheckpointPart:
 
 
 def _open_file(source: pa.NativeFile) -> pq.ParquetFile:
-    """Open Parquet of any engine: INT96, which Spark writes, would overflow as nanoseconds."""
+    """Open Parquet of any engine; Spark's INT96 would overflow as nanoseconds."""
     return pq.ParquetFile(
         source, buffer_size=1 << 20, pre_buffer=False, coerce_int96_timestamp_unit="us"
     )
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - a Parquet row
 
 
 def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table:
-    """The rows of `add` or `remove`, as the columns of `schema`."""
+    """Read the rows of `add` or `remove`, in the columns of `schema`."""
     struct = file.schema_arrow.field(action).type
     children = {struct.field(i).name: struct.field(i) for i in range(struct.num_fields)}
     expected = [camel(name) for name in schema.names if name != "dv_id"]
@@ -251,7 +251,7 @@ def _columns_of(
 
 
 def _present(rows: pa.StructArray) -> pa.StructArray:
-    """The rows that are an action of this kind; a slice, not a copy, where they lie together."""
+    """Return the rows with an action of this kind, as a slice without copying if contiguous."""
     there = pc.and_(rows.is_valid(), rows.field("path").is_valid())  # a required path is never null
     count = pc.sum(there).as_py() or 0
     if count == len(rows):
@@ -286,20 +286,20 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
 
 
 def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
-    """A column without values, in chunks that are one in memory."""
+    """Build a column of nulls in chunks which share memory."""
     chunk = pa.nulls(min(count, _BATCH_ROWS), kind)
     whole, rest = divmod(count, _BATCH_ROWS)
     return pa.chunked_array([*[chunk] * whole, chunk.slice(0, rest)], kind)
 
 
 def _drop_null_texts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Some writers say that there are no statistics by the text `null`."""
+    """Replace the text `null`, written by some writers for missing statistics, by null."""
     said = pc.equal(stats, "null")
     return pc.if_else(said, None, stats) if pc.any(said).as_py() else stats
 
 
 def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The struct with the descriptor's fields in snake_case and in order."""
+    """Return the struct with the descriptor's fields in snake_case and in order."""
     if column.null_count == len(column):
         return _nulls(len(column), DELETION_VECTOR)
     leaves = _leaves(column)
@@ -333,7 +333,7 @@ def _unique_ids(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
 
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
-    """Whatever a damaged file makes a reader raise becomes one error that names the file."""
+    """Convert the errors of readers on a damaged file to one error with the file's name."""
     try:
         yield
     except FileMissingError as error:

@@ -1,7 +1,7 @@
-"""Writing checkpoints: the state of a version in one Parquet file (v1), or in a manifest with sidecars.
+"""Writing checkpoints: a version's state in one Parquet file (v1) or a manifest with sidecars (v2).
 
-A checkpoint saves readers the commits before it. It holds what reconciliation left: live files,
-tombstones that VACUUM still needs, the protocol, the metadata, applications and domains.
+A checkpoint saves readers the commits before it. It holds the reconciled state: live files,
+tombstones still needed by VACUUM, the protocol, the metadata, applications and domains.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ _DOMAIN = pa.struct(
 
 @dataclass(frozen=True, slots=True)
 class WrittenCheckpoint:
-    """A checkpoint that was written, as `_last_checkpoint` tells it."""
+    """A written checkpoint, with the fields of `_last_checkpoint`."""
 
     version: int
     path: str
@@ -90,10 +90,10 @@ def write_checkpoint(
 ) -> WrittenCheckpoint:
     """Write the checkpoint of a version, and point `_last_checkpoint` at it.
 
-    A table whose `delta.checkpointPolicy` is v2 gets a v2 checkpoint, others a classic one.
+    A table with `delta.checkpointPolicy` v2 gets a v2 checkpoint, others a classic one.
 
     Raises:
-        StorageError: it could not be written; the table is as good without it.
+        StorageError: it could not be written; the table remains valid without it.
     """
     tombstones = keep_tombstones(state, properties, now_ms)
     if properties.checkpoint_policy == "v2" and has_feature(state.protocol, "v2Checkpoint"):
@@ -105,9 +105,9 @@ def write_checkpoint(
 
 
 def keep_tombstones(state: TableState, properties: TableProperties, now_ms: int) -> pa.Table:
-    """The tombstones that are younger than `delta.deletedFileRetentionDuration`.
+    """Return the tombstones younger than `delta.deletedFileRetentionDuration`.
 
-    They are dated by the clocks of their writers.
+    Their times come from the clocks of their writers.
     """
     deleted = pc.fill_null(state.tombstones.column("deletion_timestamp"), 0)
     return state.tombstones.filter(
@@ -219,7 +219,7 @@ def _descriptor_structs(array: pa.StructArray) -> pa.StructArray:
 
 
 def _small_columns(state: TableState) -> dict[str, pa.Array]:
-    """The actions that are not files, one array of structs a kind."""
+    """Return the non-file actions, one array of structs per kind."""
     metadata = {**_fields(state.metadata), "format": _fields(state.metadata.format)}
     metadata["configuration"] = list(state.metadata.configuration.items())
     metadata["format"]["options"] = list(state.metadata.format.options.items())

@@ -1,7 +1,7 @@
-"""Version checksums: what a version holds in numbers (protocol: Version Checksum File).
+"""Version checksums: a version in numbers (protocol: Version Checksum File).
 
-Whoever replays the log can check the result against them. They are never believed over the log: it
-is the commits that make a version.
+Replay of the log can be checked against them. The log always takes precedence: only commits define
+a version.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _MAX_LISTED = 100  # applications, domains: beyond that the list would outweigh 
 class VersionChecksum(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
-    """A version in numbers. What is None was not said."""
+    """A version in numbers. None means not recorded."""
 
     table_size_bytes: Size
     num_files: Size
@@ -45,7 +45,7 @@ class VersionChecksum(
 
 
 def checksum_of(state: TableState, properties: TableProperties) -> VersionChecksum:
-    """The checksum of a replayed version."""
+    """Compute the checksum of a replayed version."""
     vectors, deleted = _deletions(state.files)
     has_vectors = has_feature(state.protocol, "deletionVectors")
     info = state.commit_info
@@ -92,7 +92,7 @@ def write_checksum(store: Store, state: TableState, properties: TableProperties)
 
 
 def read_checksum(store: Store, version: int) -> VersionChecksum | None:
-    """The checksum of a version; None where there is none, or none that can be understood."""
+    """Read the checksum of a version; return None if it is missing or unreadable."""
     try:
         data = store.read(checksum_path(version), 0, _MAX_BYTES)
         return msgspec.convert(_drop_nulls(msgspec.json.decode(data)), VersionChecksum)
@@ -148,13 +148,13 @@ def _demands(protocol: Protocol) -> tuple[Any, ...]:
 
 
 def _body(action: Metadata | Protocol) -> Any:  # noqa: ANN401 - JSON
-    """The action as the log has it, without its name."""
+    """Return the action as in the log, without its name."""
     (body,) = msgspec.json.decode(encode(action)).values()
     return body
 
 
 def _drop_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Fields that are null, at any depth, taken as absent."""
+    """Drop null fields at any depth."""
     if isinstance(value, dict):
         return {k: _drop_nulls(item) for k, item in value.items() if item is not None}
     return [_drop_nulls(item) for item in value] if isinstance(value, list) else value

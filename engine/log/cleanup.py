@@ -1,8 +1,8 @@
-"""Deleting what of the log no retained version needs (protocol: Metadata Cleanup).
+"""Log cleanup: deletes log files no retained version needs (protocol: Metadata Cleanup).
 
-The latest checkpoint that is older than `delta.logRetentionDuration` stays, and everything from it
-on; what lies before it goes, the oldest version first, so that what remains has no holes. A
-checkpoint that cannot be read is none: the commits before it are then all that makes the table.
+The latest checkpoint older than `delta.logRetentionDuration` and everything after it stay; earlier
+files are deleted, oldest version first, so the remaining log has no gaps. An unreadable checkpoint
+does not count: the commits before it are then needed.
 """
 
 import re
@@ -34,16 +34,16 @@ def clean_log(
     granularity_ms: int = DAY_MS,
     protected_before: int = 0,
 ) -> list[str]:
-    """Delete expired files of the log; their paths.
+    """Delete expired files of the log; return their paths.
 
     Args:
-        store: the table's.
-        retention_ms: how old a version must be.
-        now_ms: wall time; the files are dated by the store's clock, which may be another.
-        granularity_ms: the cut is at a multiple of this; by default at midnight UTC, so that a day's
+        store: the table's store.
+        retention_ms: the retention of a version.
+        now_ms: wall time; files have the time of the store's clock, which may differ.
+        granularity_ms: the cutoff is a multiple of this; by default midnight UTC, so that a day's
             versions expire together.
-        protected_before: versions before this one go together or not at all (protocol: Checkpoint
-            Protection).
+        protected_before: versions before this one are deleted together or not at all (protocol:
+            Checkpoint Protection).
     """
     cutoff_ms = (now_ms - surely_ms(retention_ms)) // granularity_ms * granularity_ms
     return _clean(store, list_log_files(store), cutoff_ms, now_ms, protected_before)
@@ -52,9 +52,10 @@ def clean_log(
 def clean_log_again(
     store: Store, retention_ms: int, now_ms: int, *, protected_before: int = 0
 ) -> list[str]:
-    """As `clean_log`, which may be done after each checkpoint: the log is listed where it may matter.
+    """Delete expired files like `clean_log`, listing the log only if one may have expired.
 
-    It does not while the oldest file that was there an hour ago at most is there still, too young.
+    It is not listed while the oldest file of a listing within the last hour still exists and is too
+    young.
     """
     cutoff_ms = (now_ms - surely_ms(retention_ms)) // DAY_MS * DAY_MS
     seen = _seen.pop(store.root, None)
@@ -77,7 +78,7 @@ def _remember(store: Store, seen: "_OldestFile") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _OldestFile:
-    """The oldest file of a log that was listed at a time, in ms."""
+    """The oldest file of a log, and the time of the listing in ms."""
 
     oldest: FileStatus
     listed_ms: int
@@ -111,7 +112,7 @@ def _clean(
 def _find_expired(
     store: Store, files: Sequence[LogFile], cutoff_ms: int, protected_before: int
 ) -> list[LogFile]:
-    """What lies before the latest checkpoint that is older than the cutoff and can be read."""
+    """Find the files before the latest readable checkpoint older than the cutoff."""
     times = file_times(files)
     old = (whole for whole in complete_checkpoints(files) if times[whole.version] < cutoff_ms)
     for checkpoint in sorted(old, key=lambda candidate: candidate.version, reverse=True):
@@ -124,9 +125,9 @@ def _find_expired(
 def _list_before(
     files: Sequence[LogFile], keep_from: int, protected_before: int = 0
 ) -> list[LogFile]:
-    """The files before a version, oldest version first.
+    """Return the files before a version, oldest version first.
 
-    None if it lies before a version whose predecessors are protected.
+    Return [] if the version is earlier than the end of checkpoint protection.
     """
     if keep_from < protected_before:
         return []
@@ -146,7 +147,7 @@ def _is_whole(store: Store, checkpoint: Checkpoint) -> bool:
 
 
 def _clean_temporaries(store: Store, now_ms: int) -> None:
-    """Delete what writers that died left of commits that never were."""
+    """Delete temporary files left by crashed writers."""
     for file in store.list_from(LOG_DIRECTORY, "."):
         if not file.name.startswith("."):
             return
@@ -155,9 +156,9 @@ def _clean_temporaries(store: Store, now_ms: int) -> None:
 
 
 def _find_unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
-    """Sidecars that no checkpoint left names; none if one of those cannot be read.
+    """Find sidecars not named by any remaining checkpoint; none if a checkpoint is unreadable.
 
-    A young one may belong to a checkpoint that is being written.
+    A young sidecar may belong to an unfinished checkpoint.
     """
     named: set[str] = set()
     try:

@@ -18,7 +18,7 @@ _PIECE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogCommit:
-    """A version: what it did, who says so, and when (in-commit timestamp, or else the file's time)."""
+    """A version: its actions, commit info and time (in-commit timestamp, else file time)."""
 
     version: int
     actions: tuple[Action, ...]
@@ -28,7 +28,7 @@ class LogCommit:
 
     @property
     def operation(self) -> str | None:
-        """What it says that it did."""
+        """The operation's name in the commit info."""
         return None if self.commit_info is None else self.commit_info.operation
 
     @property
@@ -40,10 +40,10 @@ class LogCommit:
 def read_commit(
     store: Store, version: int, passed_over: bytes | tuple[bytes, ...] = ()
 ) -> LogCommit:
-    """The commit of a version, without the actions of lines that begin with `passed_over`.
+    """Read the commit of a version, without the lines beginning with `passed_over`.
 
     Raises:
-        FileMissingError: the log has no such commit (any more).
+        FileMissingError: the log does not have this commit, or no longer has it.
         MalformedLogError: it is not a list of actions.
     """
     path = commit_path(version)
@@ -55,10 +55,10 @@ def read_commit(
 
 
 def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[LogCommit, bytes]:
-    """A commit that was listed, and the first `length` bytes of it; one request where they are all of it.
+    """Read a listed commit and its first `length` bytes, in one request for short commits.
 
     Raises:
-        FileMissingError, MalformedLogError: as `read_commit`.
+        FileMissingError, MalformedLogError: as in `read_commit`.
     """
     text = store.read(file.path, 0, length)
     status = file.status
@@ -79,13 +79,13 @@ def _commit(version: int, file: FileStatus, lines: Iterable[Action]) -> LogCommi
 def iter_actions(
     store: Store, path: str, size_bytes: int, passed_over: bytes | tuple[bytes, ...] = ()
 ) -> Iterator[Action]:
-    """The actions of a commit, a large one read in pieces.
+    """Yield the actions of a commit, reading a large one in pieces.
 
-    Lines that begin with `passed_over` are not decoded.
+    Lines beginning with `passed_over` are not decoded.
 
     Raises:
         FileMissingError: the file is gone.
-        MalformedLogError: a line is no action, or too long to be one; the file is named.
+        MalformedLogError: a line is not an action, or too long; the error names the file.
     """
     with _name_path_in_errors(path):
         lines = _iter_lines(store, path, size_bytes)
@@ -102,7 +102,7 @@ def _name_path_in_errors(path: str) -> Iterator[None]:
 
 
 def iter_commits(store: Store, files: Sequence[FileStatus]) -> Iterator[Iterable[Action]]:
-    """The actions of several commits in their order, small ones read ahead.
+    """Yield the actions of each of several commits in order; small commits are read ahead.
 
     Raises:
         FileMissingError: a commit is gone.
@@ -117,7 +117,7 @@ def iter_commits(store: Store, files: Sequence[FileStatus]) -> Iterator[Iterable
 
 
 def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:
-    """Yield the lines that hold an action; one longer than `MAX_LINE_BYTES` is refused before it is whole."""
+    """Yield the lines with an action; refuse oversized lines before reading them whole."""
     if size_bytes <= _PIECE_BYTES:
         lines = store.read(path).split(b"\n")
         yield from (line for line in lines if holds_action(line))
@@ -134,7 +134,7 @@ def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:
 
 
 def read_commit_info(store: Store, path: str) -> CommitInfo | None:
-    """The `commitInfo` of a commit: nearly always its first line, so that is read first.
+    """Read the `commitInfo` of a commit, looking at the first line first.
 
     Raises:
         FileMissingError: there is no such commit.
@@ -159,6 +159,6 @@ def _commit_info(line: bytes) -> CommitInfo | None:
 
 
 def list_versions(store: Store, from_version: int = 0) -> list[int]:
-    """The versions whose commits the log holds, ascending."""
+    """List the versions of the log's commits in ascending order."""
     files = list_log_files(store, from_version)
     return [file.version for file in files if file.name.kind is LogFileKind.COMMIT]

@@ -21,13 +21,13 @@ _MAX_BYTES = 128 * 1024 * 1024
 
 
 def write_compaction(store: Store, end_version: int, interval: int) -> str | None:
-    """Compact the last commits up to a version, at most `interval` of them; the file's path.
+    """Compact the last commits up to a version, at most `interval`; return the file's path.
 
-    None where nothing is gained: fewer than two commits since the last checkpoint, too many bytes to
-    hold at once, an action whose reconciliation is not known, a compaction that is there.
+    Return None if nothing is gained: fewer than two commits since the last checkpoint, too many
+    bytes for memory, an action with unknown reconciliation, or an existing compaction.
 
     Raises:
-        StorageError: it could not be written; the log is as good without it.
+        StorageError: it could not be written; the log remains valid without it.
         MalformedLogError: a commit is not a list of actions.
     """
     commits = _window(list_log_files(store, end_version - interval + 1), end_version)
@@ -48,9 +48,9 @@ def write_compaction(store: Store, end_version: int, interval: int) -> str | Non
 
 
 def reconcile_actions(actions: Iterable[Action]) -> list[Action] | None:
-    """The latest action of each subject, removals among them: what came before may need them.
+    """Return the latest action of each subject, removals included: earlier files may need them.
 
-    None where there is an action whose reconciliation is not known.
+    Return None if an action's reconciliation is unknown.
     """
     newest: dict[Hashable, Action] = {}
     for action in actions:
@@ -65,7 +65,7 @@ def reconcile_actions(actions: Iterable[Action]) -> list[Action] | None:
 
 
 def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
-    """The commits up to a version, after the latest checkpoint and after any gap."""
+    """Return the commits up to a version, after the latest checkpoint and after any gap."""
     checkpoints = [checkpoint.version for checkpoint in complete_checkpoints(files)]
     after = max((checkpoint for checkpoint in checkpoints if checkpoint <= end_version), default=-1)
     commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
@@ -78,7 +78,7 @@ def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
 
 
 def _clear_data_change(action: Action) -> Action:
-    """State, not change: a compaction must not be taken for what a commit did."""
+    """Clear `dataChange`: a compaction is state and must not count as a commit's change."""
     if isinstance(action, AddFile | RemoveFile):
         return msgspec.structs.replace(action, data_change=False)
     return action

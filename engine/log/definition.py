@@ -1,4 +1,4 @@
-"""What a table is at a version, without its files: its protocol and its metadata."""
+"""Table definitions: protocol and metadata at a version, without files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class TableDefinition:
 
 
 def load_definition(store: Store, version: int | None = None) -> TableDefinition:
-    """The definition at a version, at the latest by default; of a checkpoint its files are not read.
+    """Load the definition at a version, by default the latest, without a checkpoint's files.
 
-    What cannot be read this way is read whole. Errors as `engine.log.replay.load_table_state`.
+    If this fails, the whole state is read. Errors as in `engine.log.replay.load_table_state`.
     """
     segment = list_segment(store, version)
     try:

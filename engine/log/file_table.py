@@ -61,12 +61,12 @@ _MAPS = {"partition_values", "tags"}
 
 
 def files_table(adds: Sequence[AddFile]) -> pa.Table:
-    """Adds as rows."""
+    """Convert adds to rows."""
     return _table(adds, FILES) if adds else NO_FILES
 
 
 def tombstones_table(removes: Sequence[RemoveFile]) -> pa.Table:
-    """Removes as rows."""
+    """Convert removes to rows."""
     return _table(removes, TOMBSTONES) if removes else NO_TOMBSTONES
 
 
@@ -90,7 +90,7 @@ def _table(actions: Sequence[AddFile | RemoveFile], schema: pa.Schema) -> pa.Tab
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """The values; a column that has none is soon made."""
+    """Build an array, quickly for columns of nulls."""
     if all(value is None for value in values):
         return pa.nulls(len(values), kind)
     return pa.array(values, kind)
@@ -131,12 +131,12 @@ def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
 
 
 def descriptor_of(row: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
-    """The descriptor in a row's `deletion_vector`."""
+    """Build the descriptor of a row's `deletion_vector`."""
     return None if row is None else DeletionVectorDescriptor(**row)
 
 
 @cache
 def camel(name: str) -> str:
-    """A column's name as the protocol spells the field."""
+    """Convert a column's name to the protocol's spelling of the field."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)

@@ -1,7 +1,7 @@
-"""Who committed what and when, and which version was current at a time.
+"""History: who committed what and when, and the current version at a time.
 
-A version's time is its in-commit timestamp from the version on that enabled them; before that, and
-where they are not enabled, it is its file's time, made monotonic (protocol: In-Commit Timestamps).
+From the version that enabled in-commit timestamps on, a version's time is its in-commit timestamp;
+otherwise it is its file's time, made monotonic (protocol: In-Commit Timestamps).
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,21 +37,20 @@ _ICT_KEYS = (
 def iter_history(
     store: Store, limit: int | None = None, *, known_version: int | None = None
 ) -> Iterator[CommitInfo]:
-    """The commits that the log still holds, latest first; version and timestamp filled in.
+    """Yield the commits still in the log, latest first, with version and timestamp filled in.
 
-    A commit without `commitInfo` yields one that says no more than that. The timestamp is the
-    version's: the one by which `version_at` finds it.
+    A commit without `commitInfo` yields one with only these two. The timestamp is the version's, as
+    used by `version_at`.
 
     Args:
-        store: the table's.
-        limit: at most so many.
-        known_version: a version that is known to exist: a limited history need not list what lies
-            further back.
+        store: the table's store.
+        limit: the maximum number of commits.
+        known_version: an existing version: a limited history then needs no listing of earlier ones.
 
     Raises:
         TableNotFoundError: there is no log.
-        TableReplacedError: another table was put in the place of this one meanwhile. What was
-            yielded until then is of this one.
+        TableReplacedError: another table replaced this one meanwhile. The commits yielded before
+            belong to this one.
     """
     commits = _newest_commits(store, limit, known_version)
     times = file_times(commits)
@@ -62,7 +61,7 @@ def iter_history(
 
 
 def iter_told(store: Store, limit: int) -> Iterator[CommitInfo]:
-    """Commits from the latest back, with the time that the writer's clock showed where a commit says it."""
+    """Yield commits from the latest back, with the writer's own time if the commit has it."""
     for file, info in _iter_infos(store, _newest_commits(store, limit, None)):
         own = info.in_commit_timestamp
         told = info.timestamp if own is None else own
@@ -71,10 +70,10 @@ def iter_told(store: Store, limit: int) -> Iterator[CommitInfo]:
 
 
 def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogFile, CommitInfo]]:
-    """Commits with what they say of themselves, read in batches.
+    """Yield commits with their commit info, read in batches.
 
     Raises:
-        TableReplacedError: another table was put in the place of this one meanwhile.
+        TableReplacedError: another table replaced this one meanwhile.
     """
     tip: Tip | None = None
     for start in range(0, len(commits), _BATCH):
@@ -88,7 +87,7 @@ def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogF
 
 
 def _newest_commits(store: Store, limit: int | None, known_version: int | None) -> list[LogFile]:
-    """The commits that a history tells, latest first."""
+    """Return the commits of a history, latest first."""
     count = None if limit is None else max(limit, 0)
     first = 0 if count is None or known_version is None else known_version - count + 1
     commits = _list_commits(store, first)
@@ -106,9 +105,9 @@ def _list_commits(store: Store, from_version: int) -> list[LogFile]:
 
 
 def commit_timestamp_ms(store: Store, state: TableState) -> int:
-    """When the version of a state was committed.
+    """Return the time at which a state's version was committed, in ms.
 
-    Times of files are made monotonic over the commits that were read for the state.
+    File times are made monotonic over the commits read for the state.
     """
     since = timestamp_enablement_version(state.metadata)
     if since is not None and state.version >= since:
@@ -125,7 +124,7 @@ def commit_timestamp_ms(store: Store, state: TableState) -> int:
 
 
 def timestamp_enablement_version(metadata: Metadata) -> int | None:
-    """The version from which on commits carry their own time; None if they do not."""
+    """Return the first version with in-commit timestamps; None if they are off."""
     timestamps = {key: value for key, value in metadata.configuration.items() if key in _ICT_KEYS}
     properties = TableProperties.parse(timestamps)
     if not properties.in_commit_timestamps:
@@ -134,11 +133,11 @@ def timestamp_enablement_version(metadata: Metadata) -> int | None:
 
 
 def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
-    """The latest version that was committed at or before a time.
+    """Return the latest version committed at or before a time.
 
     Raises:
-        TimestampOutOfRangeError: the time is before the first version that can be rebuilt, or after
-            the latest commit.
+        TimestampOutOfRangeError: the time is before the first readable version, or after the latest
+            commit.
     """
     timeline = _timeline_of(store, metadata)
     timeline.check_until(timestamp_ms)
@@ -148,9 +147,9 @@ def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
 
 
 def version_from(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
-    """Return the first version that was committed at a time or later.
+    """Return the first version committed at a time or later.
 
-    A change feed or a stream that starts before the first version begins with it, as in delta-spark.
+    As in delta-spark, a change feed or stream from an earlier time starts with the first version.
 
     Raises:
         TimestampOutOfRangeError: the time is after the latest commit.
@@ -179,10 +178,10 @@ def _timeline_of(store: Store, metadata: Metadata) -> "_Timeline":
 
 
 def file_times(files: Sequence[LogFile]) -> dict[int, int]:
-    """The time of each version by its file, in ms, each later than the one before.
+    """Return the file time of each version in ms, strictly increasing.
 
-    Copies and clocks disorder the times of files: a time that is not later becomes one millisecond
-    later than its predecessor. A version whose commit was cleaned away has its checkpoint's time.
+    Copies and clocks disorder file times: a time not after its predecessor's becomes one
+    millisecond later. A version without commit file takes its checkpoint's time.
     """
     kinds = (
         LogFileKind.COMMIT,
@@ -219,7 +218,7 @@ class _Timeline:
         return self._own[version]
 
     def range_error(self, timestamp_ms: int) -> TimestampOutOfRangeError:
-        """Return the error of a time at which no version was current."""
+        """Build the error for a time without a current version."""
         first, last = self.time_ms(self.versions[0]), self.time_ms(self.versions[-1])
         return TimestampOutOfRangeError(
             self._store.root, _format_time(timestamp_ms), _format_time(first), _format_time(last)
@@ -256,7 +255,7 @@ class _Timeline:
 def _read_infos(
     store: Store, commits: Sequence[LogFile]
 ) -> list[tuple[LogFile, CommitInfo | None]]:
-    """Commits with what they say of themselves, without those that were cleaned away meanwhile."""
+    """Read the commit info of commits, skipping commits cleaned away meanwhile."""
     commits_read = []
     for commit in commits:
         with suppress(FileMissingError):

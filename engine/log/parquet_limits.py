@@ -1,4 +1,4 @@
-"""Parquet files that cannot be trusted, and how to say so."""
+"""Limits for untrusted Parquet files, and their error texts."""
 
 _LARGE_BYTES = 1 << 30
 _BYTES_A_ROW = 4
@@ -12,5 +12,5 @@ def is_inflated(row_count: int, size_bytes: int) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """What a reader says of a damaged file, as the end of a sentence."""
+    """Return a reader's error on a damaged file, as the end of a sentence."""
     return " ".join(str(error).split()).rstrip(".")[:500] or type(error).__name__

@@ -1,6 +1,6 @@
-"""The typed twins of `stats` and `partitionValues` in a checkpoint (protocol: Checkpoint Schema).
+"""Typed columns for `stats` and `partitionValues` in checkpoints (protocol: Checkpoint Schema).
 
-A value that is not of its column's type is left out: a bound that is missing rules out no file.
+A value of another type than its column's is omitted: a missing bound rules out no file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def parse_partition_columns(values: pa.ChunkedArray, metadata: Metadata) -> pa.A
 def choose_statistics_columns(
     metadata: Metadata, properties: TableProperties, clustering: Sequence[ColumnPath] = ()
 ) -> StructType:
-    """Return the data columns that have statistics, under physical names."""
+    """Return the data columns with statistics, under physical names."""
     mode = column_mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
     partitions = {name.lower() for name in metadata.partition_columns}
@@ -137,7 +137,7 @@ def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
 
 
 def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
-    """Values of JSON as values of the type, null for those that are none."""
+    """Convert JSON values to the type, with null for invalid ones."""
     array = _convert_unchanged(values, data_type)
     if array is not None:
         return array
@@ -146,7 +146,7 @@ def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
 
 
 def _convert_unchanged(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
-    """The values as an array, taken as they are; None where one of them needs cleaning."""
+    """Build an array of the values as they are; return None if one needs cleaning."""
     name, kind = _name(data_type), to_arrow_type(data_type)
     present = set(map(type, values)) - {type(None)}
     if not present <= _WRITTEN_AS.get(name, frozenset()):
@@ -188,12 +188,12 @@ def _clean_value(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN40
 
 
 def _columns_with_bounds(columns: StructType) -> StructType:
-    """The columns that have an order."""
+    """Return the columns of types with an order."""
     return _map_leaf_types(columns, lambda kind: kind if _has_bounds(kind) else None)
 
 
 def _count_columns(columns: StructType) -> StructType:
-    """The columns of the statistics, each as a count of nulls."""
+    """Return the statistics columns as null counts."""
     return _map_leaf_types(columns, lambda _: PrimitiveType("long"))
 
 
@@ -284,7 +284,7 @@ def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -
 
 
 def _check_partition_text(text: str | None, data_type: DataType) -> str | None:
-    """The text, where it is a value of the type."""
+    """Return the text if it is a value of the type, else None."""
     try:
         parse_stored_value(text, data_type)
     except MalformedLogError:

@@ -14,7 +14,7 @@ _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 class LogFileKind(StrEnum):
-    """What a file of the log is."""
+    """The kinds of log files."""
 
     COMMIT = "commit"
     CHECKPOINT = "checkpoint"  # v1, or v2 under a classic name: one Parquet file
@@ -52,7 +52,7 @@ class LogFileName:
 
 
 def parse_name(name: str) -> LogFileName | None:
-    """What a file name of `_delta_log` says, None for a file that is not the log's."""
+    """Parse a file name of `_delta_log`; return None if it is not the log's."""
     for kind, pattern in _GRAMMAR:
         match = pattern.fullmatch(name)
         if match is not None and name.isascii():
@@ -69,30 +69,30 @@ def parse_name(name: str) -> LogFileName | None:
 
 
 def commit_path(version: int) -> str:
-    """The path of a version's commit."""
+    """Return the path of a version's commit."""
     return f"{LOG_DIRECTORY}/{version:020}.json"
 
 
 def checkpoint_path(version: int) -> str:
-    """The path of a version's classic checkpoint."""
+    """Return the path of a version's classic checkpoint."""
     return f"{LOG_DIRECTORY}/{version:020}.checkpoint.parquet"
 
 
 def v2_checkpoint_path(version: int, suffix: str = "parquet") -> str:
-    """A fresh path for a v2 checkpoint."""
+    """Return a new path for a v2 checkpoint."""
     return f"{LOG_DIRECTORY}/{version:020}.checkpoint.{uuid.uuid4()}.{suffix}"
 
 
 def sidecar_path() -> str:
-    """A fresh path for a sidecar."""
+    """Return a new path for a sidecar."""
     return f"{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
 
 
 def compaction_path(start_version: int, end_version: int) -> str:
-    """The path of a compaction of the commits from one version to another, both included."""
+    """Return the path of a compaction of the commits of a range, both ends included."""
     return f"{LOG_DIRECTORY}/{start_version:020}.{end_version:020}.compacted.json"
 
 
 def checksum_path(version: int) -> str:
-    """The path of a version's checksum."""
+    """Return the path of a version's checksum."""
     return f"{LOG_DIRECTORY}/{version:020}.crc"

@@ -1,7 +1,7 @@
-"""Which files the commits of a log took out of the table, and when.
+"""Files removed by the commits of a log, with times.
 
-A checkpoint forgets that once it is older than the table retained files when the checkpoint was
-written; the commits that remain do not.
+A checkpoint drops tombstones older than the table's retention at the time it was written; the
+remaining commits do not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _ADD = b'{"add":'
 
 
 class Removal(NamedTuple):
-    """A file that a version no longer has, or the row changes of a version."""
+    """A file removed by a version, or a change data file of a version."""
 
     version: int
     action: RemoveFile | AddCDCFile
@@ -30,10 +30,9 @@ class Removal(NamedTuple):
 
 
 def iter_removals(store: Store) -> Iterator[Removal]:
-    """What every commit of the log removed, and its row changes.
+    """Yield the removed files and change files of every commit in the log.
 
-    Its time is the later one of what its writer says and of the version's own: until then
-    readers had the file.
+    The time is the later of the writer's and the version's own: until then readers had the file.
 
     Raises:
         MalformedLogError: a commit is not a list of actions.

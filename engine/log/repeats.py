@@ -1,7 +1,7 @@
-"""Files that a checkpoint names more than once: writers that crashed, or joined parts, left such.
+"""Duplicate files in a checkpoint, as left by crashed writers or joined parts.
 
-A checkpoint is a reconciled state, in which every file stands once (protocol: Checkpoints). One that
-stood twice would have its rows there twice. Where the two places differ, the state contradicts itself.
+A checkpoint is a reconciled state with each file once (protocol: Checkpoints). A duplicate would
+duplicate its rows. If its two entries differ, the state contradicts itself.
 """
 
 from collections.abc import Iterator
@@ -19,17 +19,16 @@ _LONGEST = 512
 
 
 def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str) -> pa.Table:
-    """The live files of a state, those that are there twice once.
+    """Return the live files of a state, each once.
 
     Args:
         files: the rows of its adds.
         tombstones: the rows of its removes.
-        path: the file of the log that holds the state.
-        remedy: what to do about one that contradicts itself.
+        path: the log file with the state.
+        remedy: the remedy for a contradiction.
 
     Raises:
-        MalformedLogError: it says two things of one file: that it lives and that it was removed, or
-            two rows of it differ.
+        MalformedLogError: a file is both live and removed, or two rows of it differ.
     """
     ordered = _sort_fingerprints(files.column("path"))
     once = files if _are_distinct(files.column("path"), ordered) else last_of_each(files)
@@ -42,7 +41,7 @@ def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:
-    """The rows, of each (`path`, `dv_id`) the last alone."""
+    """Return the rows, keeping only the last of each (`path`, `dv_id`)."""
     last = _last_places(rows)
     return rows if len(last) == rows.num_rows else rows.take(pa.array(sorted(last.values())))
 
@@ -84,7 +83,7 @@ def _last_places(rows: pa.Table) -> dict[tuple[str, str | None], int]:
 
 
 def _are_distinct(paths: pa.ChunkedArray, ordered: NDArray[np.uint64] | None) -> bool:
-    """True is proof. Equal texts have equal fingerprints, which are far quicker to compare."""
+    """Return whether all paths are distinct; True is proof. Fingerprints compare fastest."""
     if ordered is not None:
         return not bool(np.any(ordered[1:] == ordered[:-1]))
     return bool(pc.count_distinct(paths).as_py() == len(paths))
@@ -98,7 +97,7 @@ def _sort_fingerprints(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
 def _intersect_sorted(
     ordered: NDArray[np.uint64], others: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """The numbers that are in both of two ordered arrays."""
+    """Return the numbers common to two sorted arrays."""
     places = np.searchsorted(ordered, others)
     inside = places < len(ordered)
     candidates = others[inside]
@@ -115,7 +114,7 @@ def _fingerprints_of(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
 
 
 def _fingerprints(texts: pa.StringArray) -> NDArray[np.uint64] | None:
-    """A number for each text, mixed of its bytes eight at a time; None where that does not pay."""
+    """Hash each text, eight bytes at a time; return None if this does not pay off."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     longest = int(lengths.max())

@@ -1,8 +1,8 @@
 """Replay: the state of a table at a version, from its log (protocol: Action Reconciliation).
 
-The latest action wins. A file is known by its path and its deletion vector; the latest `add` or
-`remove` of that pair decides if it lives. Checkpointed files stay in Arrow: what commits touched is
-taken out of them by an anti-join, what they added is put behind.
+The latest action wins. A file is identified by path and deletion vector; the latest `add` or
+`remove` of this pair decides whether it is live. Checkpointed files stay in Arrow: files touched by
+commits are removed by an anti-join, added ones are appended.
 """
 
 import logging
@@ -73,7 +73,7 @@ class SchemaNotSaidError(MalformedLogError):
 
 @dataclass(frozen=True)
 class TableState:
-    """A version of a table: what its log says, with nothing of what its files hold."""
+    """A version of a table according to its log, without the content of its files."""
 
     version: int
     protocol: Protocol
@@ -89,7 +89,7 @@ class TableState:
 
     @property
     def tip(self) -> Tip | None:
-        """What the log is known again by: its latest commit."""
+        """The log's latest commit, by which the log is recognized."""
         if self.last_file is None:
             return None
         return Tip(self.version, self.last_file, self.commit_info)
@@ -114,16 +114,15 @@ class TableState:
 
 
 def load_table_state(store: Store, version: int | None = None) -> TableState:
-    """The state at a version, at the latest by default.
+    """Load the state at a version, by default the latest.
 
-    A checkpoint that cannot be read is passed over where older files still make the version: the
-    commits are the truth, checkpoints save reading them. A log that was cleaned after it was listed
-    is listed once more.
+    An unreadable checkpoint is skipped if older files suffice: commits are authoritative,
+    checkpoints only save reading them. A log cleaned after its listing is listed once more.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError, LogGapError: as `list_segment`.
+        TableNotFoundError, VersionNotFoundError, LogGapError: as in `list_segment`.
         MalformedLogError: the log breaks the protocol.
-        FileMissingError: files of the log went again and again while they were read.
+        FileMissingError: files of the log kept disappearing while they were read.
     """
     segment = list_segment(store, version)
     try:
@@ -157,10 +156,10 @@ def _load_with_fallback(store: Store, version: int | None, segment: LogSegment) 
 
 
 def list_newer(store: Store, state: TableState) -> LogSegment | None:
-    """The commits after a state.
+    """List the commits after a state.
 
-    None if they do not follow it without a gap, or if the log is not surely the one that it was read
-    from: then only `list_segment` can tell. On this machine names tell whether there are any.
+    Return None if they do not follow without a gap, or if the log may not be the one the state was
+    read from: then use `list_segment`. On a local store, file names tell whether there are any.
     """
     if has_none(store, state.tip):
         return LogSegment(state.version, None, ())
@@ -175,16 +174,16 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
 
 
 def replay(store: Store, files: Sequence[LogFile], commits: Iterable[LogCommit]) -> TableState:
-    """The state after commits that are read elsewhere: every one of a log, from its first.
+    """Replay commits read elsewhere: every one of a log, from its first.
 
     Args:
-        store: the table's.
-        files: the commits as they were listed.
-        commits: what was read of them, in their order.
+        store: the table's store.
+        files: the commits as listed.
+        commits: their content, in order.
 
     Raises:
-        LogGapError: one of them was not read.
-        MalformedLogError: as `load_state`.
+        LogGapError: a commit is missing.
+        MalformedLogError: as in `load_state`.
     """
     segment = LogSegment(files[-1].version, None, tuple(files))
     return _replay_commits(store, segment, None, _each_of(store, files, commits))
@@ -203,7 +202,7 @@ def _each_of(
 
 
 def load_state(store: Store, segment: LogSegment, previous: TableState | None = None) -> TableState:
-    """The state that a segment describes, read from the last state on where one is given.
+    """Load the state of a segment, continuing from a previous state if given.
 
     Raises:
         MalformedLogError: the log breaks the protocol, or lacks the protocol or the metadata.
@@ -256,9 +255,9 @@ def _last_file(segment: LogSegment) -> FileStatus | None:
 
 
 def _commit_files(segment: LogSegment) -> list[LogFile]:
-    """The files to read: compactions where they cover more than one commit, commits elsewhere.
+    """Choose the files to read: compactions where they cover several commits, commits elsewhere.
 
-    The latest commit is always read itself: it alone holds its `commitInfo`.
+    The latest commit is always read itself: only it has its `commitInfo`.
     """
     best: dict[int, LogFile] = {}
     for compaction in segment.compactions:
@@ -361,7 +360,7 @@ class _Replay:
         )
 
     def _fold(self) -> None:
-        """Put what came since the last time into the tables, which need a tenth of an object's memory."""
+        """Move actions since the last fold into the tables, which need a tenth of the memory."""
         adds = [action for action in self._newest.values() if isinstance(action, AddFile)]
         removes = [action for action in self._newest.values() if isinstance(action, RemoveFile)]
         self._files = _merge(self._files, files_table(adds), self._newest)
@@ -378,7 +377,7 @@ def keep_newest(newest: dict[FileKey, AddFile | RemoveFile], action: AddFile | R
 def _merge(
     base: pa.Table, newer: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]
 ) -> pa.Table:
-    """The base without what was touched since, and the newer rows behind it."""
+    """Merge newer rows into the base, replacing touched ones."""
     if base.num_rows and touched:
         base = _remove_touched_files(base, touched)
     merged = pa.concat_tables([base, newer]) if newer.num_rows else base
@@ -386,7 +385,7 @@ def _merge(
 
 
 def _remove_touched_files(base: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]) -> pa.Table:
-    """An anti-join on (path, dv_id): by path first, exactly where a path was touched."""
+    """Remove touched files by an anti-join on (path, dv_id): by path first, then exactly."""
     paths = pa.array([path for path, _ in touched], pa.string())
     maybe = pc.is_in(base.column("path"), value_set=paths)
     rows = pc.indices_nonzero(maybe).to_pylist()

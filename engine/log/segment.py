@@ -1,4 +1,4 @@
-"""Which files of the log make a version.
+"""Log segments: the log files of a version.
 
 A `LogSegment` promises:
 
@@ -38,7 +38,7 @@ STATES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file of the log and what its name says."""
+    """A file of the log with its parsed name."""
 
     name: LogFileName
     status: FileStatus
@@ -64,9 +64,9 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """The files that make a version.
+    """The files needed for a version.
 
-    `tip` is the commit of the version itself, also where the checkpoint covers it.
+    `tip` is the commit of the version itself, even if the checkpoint covers it.
     """
 
     version: int
@@ -76,7 +76,7 @@ class LogSegment:
     tip: LogFile | None = None
 
     def tail(self, version: int) -> "LogSegment":
-        """The segment without the commits up to a version that is known, and without its checkpoint."""
+        """Return the segment after a known version, without its checkpoint."""
         later = tuple(commit for commit in self.commits if commit.version > version)
         compactions = tuple(
             compaction for compaction in self.compactions if compaction.version > version
@@ -84,7 +84,7 @@ class LogSegment:
         return LogSegment(self.version, None, later, compactions)
 
     def truncate(self, version: int) -> "LogSegment":
-        """The segment of an earlier version, one that is not before the checkpoint."""
+        """Return the segment of an earlier version, not before the checkpoint."""
         commits = tuple(commit for commit in self.commits if commit.version <= version)
         compactions = tuple(
             compaction for compaction in self.compactions if compaction.name.end_version <= version
@@ -93,7 +93,7 @@ class LogSegment:
 
 
 def later_ms(file_ms: int, before_ms: int | None) -> int:
-    """The time of a version by its file's, later than that of the version before it."""
+    """Return a version's file time, made later than that of the version before it."""
     return file_ms if before_ms is None else max(file_ms, before_ms + 1)
 
 
@@ -104,18 +104,18 @@ class _Hint(msgspec.Struct):
 def list_segment(
     store: Store, version: int | None = None, *, checkpoint_before: int | None = None
 ) -> LogSegment:
-    """The segment of a version, of the latest by default.
+    """List the segment of a version, by default of the latest.
 
     `_last_checkpoint` is a hint: it may be absent, stale or damaged.
 
     Args:
-        store: the table's.
-        version: the version wanted.
-        checkpoint_before: use no checkpoint of this version or later: it cannot be read.
+        store: the table's store.
+        version: the requested version.
+        checkpoint_before: use only checkpoints before this version, because it is unreadable.
 
     Raises:
         TableNotFoundError: there is no log.
-        VersionNotFoundError: the log does not hold that version.
+        VersionNotFoundError: the log does not have this version.
         LogGapError: commits are missing between the checkpoint and the version.
     """
     try:
@@ -125,7 +125,7 @@ def list_segment(
 
 
 def check_log(store: Store) -> None:
-    """Make sure that there is a log; where its beginning or a checkpoint hint is there, by listing the log.
+    """Check that there is a log; list it only without a commit 0 and a checkpoint hint.
 
     Raises:
         TableNotFoundError: there is none.
@@ -178,7 +178,7 @@ def whole_log(files: Sequence[LogFile]) -> tuple[LogFile, ...]:
 
 
 def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
-    """The files of the log from a version on, sorted by name."""
+    """List the files of the log from a version on, sorted by name."""
     log_files = []
     for status in store.list_from(LOG_DIRECTORY, f"{max(from_version, 0):020}"):
         name = parse_name(status.name)
@@ -190,7 +190,7 @@ def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
 
 
 def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
-    """The complete checkpoints; of several for one version, a classic one first."""
+    """Return the complete checkpoints; for several of one version, a classic one."""
     kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
     checkpoints = {
         file.version: Checkpoint(file.version, (file,))
@@ -213,7 +213,7 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
 
 
 def earliest_version(files: Sequence[LogFile]) -> int | None:
-    """The first version that these files can rebuild: commit 0, or the first complete checkpoint."""
+    """Return the first readable version: commit 0, or the first complete checkpoint."""
     commits = [file.version for file in files if file.name.kind is LogFileKind.COMMIT]
     if commits and commits[0] == 0:
         return 0
@@ -221,7 +221,7 @@ def earliest_version(files: Sequence[LogFile]) -> int | None:
 
 
 def read_hint(store: Store) -> int | None:
-    """The version that `_last_checkpoint` names; None where it is absent or damaged."""
+    """Return the version in `_last_checkpoint`; None if it is absent or damaged."""
     try:
         version = msgspec.json.decode(
             store.read(LAST_CHECKPOINT, 0, MAX_HINT_BYTES), type=_Hint
@@ -232,9 +232,9 @@ def read_hint(store: Store) -> int | None:
 
 
 def is_latest(store: Store, version: int) -> bool:
-    """True is proof, for a version whose successor was not found before this was asked.
+    """Return whether a version without a successor is the latest; True is proof.
 
-    A successor that was lost, or that the store does not show yet, has successors of its own.
+    A lost or not yet visible successor has successors of its own.
     """
     hint = read_hint(store)
     passed_over = hint is not None and hint > version

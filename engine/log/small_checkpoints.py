@@ -1,7 +1,7 @@
-"""Small checkpoints of tables on this machine, kept for the next time that their table is opened.
+"""Cache of small checkpoints of local tables, for the next time their table is opened.
 
-A checkpoint is never changed: a file of another size, time or number is another one. The log itself
-is listed each time, and its commits are read.
+A checkpoint is immutable: a file of another size, time or inode is another one. The log itself is
+listed each time, and its commits are read.
 """
 
 from engine.actions.checkpoint import Sidecar

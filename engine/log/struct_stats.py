@@ -1,6 +1,6 @@
-"""Statistics that a checkpoint holds as structs alone, as the JSON text that `add.stats` would be.
+"""Statistics only stored as structs in a checkpoint, converted to the JSON text of `add.stats`.
 
-Whole columns at a time: such checkpoints may name a million files.
+Whole columns are converted at once: such checkpoints may name a million files.
 """
 
 import json
@@ -15,12 +15,12 @@ _CONTROL = "[\x00-\x1f]"
 
 
 def stats_as_json(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`stats_parsed` as JSON text, null where it is null. What JSON cannot say is left out."""
+    """Convert `stats_parsed` to JSON text; omit values JSON cannot express."""
     return pa.chunked_array([_struct(chunk) for chunk in column.chunks], pa.string())
 
 
 def _json(array: pa.Array) -> pa.Array:
-    """The JSON text of every value, null for null and for what has none, such as binary."""
+    """Convert values to JSON text; null for null and for unsupported types such as binary."""
     kind = array.type
     for matches, write in _WRITERS:
         if matches(kind):
@@ -29,7 +29,7 @@ def _json(array: pa.Array) -> pa.Array:
 
 
 def _struct(array: pa.StructArray) -> pa.Array:
-    """`{"a":1,"b":2}`, fields that are null left out."""
+    """Build JSON objects such as `{"a":1,"b":2}`, without null fields."""
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     parts = []
     for name, child in zip(names, array.flatten(), strict=True):
@@ -79,9 +79,9 @@ def _date(array: pa.Array) -> pa.Array:
 
 
 def _null_outside_range(numbers: pa.Array, first: int, last: int) -> pa.Array:
-    """The numbers from the first to before the last, null in the place of others.
+    """Replace numbers outside [first, last) by null.
 
-    Bounds of other years are left out: no text that is read again says them.
+    Bounds of other years are omitted: readers could not parse their text.
     """
     within = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
     return pc.if_else(within, numbers, pa.scalar(None, numbers.type))

@@ -1,7 +1,7 @@
-"""What an action is about: of several about one subject the latest counts (protocol: Action Reconciliation).
+"""Subjects of actions: only a subject's latest action counts (protocol: Action Reconciliation).
 
-Files that hold reconciled actions, checkpoints and log compactions, speak of each subject once. One
-that does not contradicts itself: nobody can say which of its actions is the latest.
+Reconciled files, checkpoints and log compactions, have one action per subject. One with two
+contradicts itself: their order is unknown.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -13,7 +13,7 @@ from engine.errors import MalformedLogError
 
 
 def subject_of(action: Action) -> Hashable:
-    """What a newer action of the same subject replaces; None where that is not known."""
+    """Return the key that a newer action must share to replace this one; None if unknown."""
     match action:
         case AddFile() | RemoveFile():
             return ("file", *action.key)
@@ -28,10 +28,10 @@ def subject_of(action: Action) -> Hashable:
 
 
 def each_once(actions: Iterable[Action], path: str, remedy: str) -> Iterator[Action]:
-    """The actions of a file of the log that must speak of each subject once.
+    """Yield the actions of a log file with one action per subject.
 
     Raises:
-        MalformedLogError: it speaks of one twice.
+        MalformedLogError: it has two of one subject.
     """
     subjects: set[Hashable] = set()
     for action in actions:
@@ -44,10 +44,10 @@ def each_once(actions: Iterable[Action], path: str, remedy: str) -> Iterator[Act
 
 
 def remove_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Action]:
-    """The actions of a state, those that are there twice once.
+    """Return the actions of a state without identical duplicates.
 
     Raises:
-        MalformedLogError: it says two things of one subject.
+        MalformedLogError: two actions on one subject differ.
     """
     kept: list[Action] = []
     seen: dict[Hashable, Action] = {}
@@ -63,7 +63,7 @@ def remove_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Ac
 
 
 def _describe_subject(action: Action) -> str:
-    """The subject of an action, for messages."""
+    """Describe the subject of an action, for messages."""
     match action:
         case AddFile() | RemoveFile():
             return f"the file {action.path[:500]}"

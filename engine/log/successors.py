@@ -1,4 +1,4 @@
-"""What follows a version in a log on this machine, looked up by name: to list a long log takes longer."""
+"""Successors of a version in a local log, found by file name: listing a long log takes longer."""
 
 from engine.log.paths import LogFileKind, LogFileName, commit_path
 from engine.log.segment import LogFile, LogSegment, is_latest
@@ -17,9 +17,9 @@ def has_none(store: Store, tip: Tip | None) -> bool:
 
 
 def commits_until(store: Store, tip: Tip | None, version: int) -> LogSegment | None:
-    """The commits from the tip of a log up to a later version that is known to be there.
+    """Return the commits after a log's tip up to an existing later version.
 
-    None where only a listing tells.
+    Return None if only a listing can tell.
     """
     if tip is None or not 0 < version - tip.version <= _ASKED or not _is_unchanged(store, tip):
         return None
@@ -33,7 +33,7 @@ def commits_until(store: Store, tip: Tip | None, version: int) -> LogSegment | N
 
 
 def _is_unchanged(store: Store, tip: Tip | None) -> bool:
-    """Whether the very file that the tip was read from is there: one of this machine has a number."""
+    """Return whether the file the tip was read from still exists unchanged, by its inode."""
     if tip is None or not isinstance(store, LocalStore):
         return False
     file = store.stat(tip.file.path)

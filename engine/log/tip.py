@@ -1,8 +1,7 @@
-"""The tip of a log: the last file of it that was read, by which the log is known again.
+"""The tip of a log: the last file read from it, by which the log is recognized.
 
-A table may be deleted and made anew in its place, or put back from a backup: then a version that was
-read is another one, however old or new its files are. Nothing may be read on from it, nor written
-after it.
+A table may be deleted and recreated in place, or restored from a backup: then an earlier read
+version is another one, regardless of file times. Reads and writes must not continue from it.
 """
 
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from engine.storage.base import FileStatus, Store
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The commit of a version, or its checkpoint where the log has no commit of it.
+    """The commit of a version, or its checkpoint if the log has no commit of it.
 
-    `info` is what the commit says of itself, None where it says nothing or was not read.
+    `info` is the commit info, None if it is missing or was not read.
     """
 
     version: int
@@ -29,40 +28,40 @@ class Tip:
 
     @classmethod
     def from_commit(cls, commit: LogCommit) -> "Tip":
-        """The tip of a log that ends with a commit."""
+        """Return the tip of a log ending with a commit."""
         return cls(commit.version, commit.file, commit.commit_info)
 
 
 def is_in_place(store: Store, tip: Tip | None) -> bool:
-    """Whether the log that was read up to a tip is surely the one that is there now."""
+    """Return whether the log read up to a tip is certainly the current one."""
     file = store.stat(tip.file.path) if tip is not None else None
     return tip is not None and file is not None and is_same_log(store, tip, file)
 
 
 def is_replaced(store: Store, tip: Tip) -> bool:
-    """Whether another log is in the place of the one that was read: its tip is there, and is another.
+    """Return whether another log replaced the one read: the tip's file exists and differs.
 
-    A tip that log cleanup took tells nothing.
+    A tip deleted by log cleanup proves nothing.
     """
     file = store.stat(tip.file.path)
     return file is not None and not is_same_log(store, tip, file)
 
 
 def is_same_log(store: Store, tip: Tip, file: FileStatus) -> bool:
-    """Whether a file that is there under the tip's name is surely the one that was read.
+    """Return whether the current file of the tip's name is certainly the one read.
 
-    A file that differs in anything may still be a copy: then the commit itself tells.
+    A file with other attributes may still be a copy: then the commit itself decides.
     """
     return file.is_unchanged(tip.file) or _says_the_same(store, tip, file) is True
 
 
 def is_another_log(store: Store, tip: Tip, file: FileStatus) -> bool:
-    """Whether a file that is there under the tip's name is surely not the one that was read."""
+    """Return whether the current file of the tip's name is certainly not the one read."""
     return not file.is_unchanged(tip.file) and _says_the_same(store, tip, file) is False
 
 
 def _says_the_same(store: Store, tip: Tip, file: FileStatus) -> bool | None:
-    """Whether a commit is the tip's by what it says of itself; None where that tells nothing."""
+    """Return whether a commit matches the tip by its commit info; None if undecidable."""
     info = tip.info
     if info is None or file.path != commit_path(tip.version):
         return None

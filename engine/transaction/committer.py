@@ -1,11 +1,11 @@
-"""The commit loop: the one place where a version of a table comes to be.
+"""The commit loop: the only place that creates a version of a table.
 
     attempt ─ taken? ─ every winning commit since the last one checked, in order:
         is it myself?  done, as of then
         else           check it, rebase over it
     attempt again
 
-Each outcome has one exit. An outcome that is not known tries the *same* version again: if the first
+Each outcome has one exit. After an unknown outcome the *same* version is tried again: if the first
 try landed, the next read of the log finds it there under this transaction's own id.
 """
 
@@ -107,7 +107,7 @@ class Committer:
     def _meet_in_turn(
         self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: Turn
     ) -> tuple[LogCommit | None, PendingCommit]:
-        """As `_meet_vacuums`, with the turn taken: what landed while it was waited for is met too."""
+        """Check winning commits and VACUUMs in turn, including commits landed while waiting."""
         own, pending_commit = self._meet_vacuums(txn, pending_commit)
         if own is None and turn.take():
             own, pending_commit = self._meet_vacuums(txn, pending_commit)
@@ -116,7 +116,7 @@ class Committer:
     def _meet_vacuums(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[LogCommit | None, PendingCommit]:
-        """As `_meet_winners`, once no VACUUM is under way that may delete what is staged."""
+        """Check winning commits, and wait for VACUUMs that may delete staged files."""
         pauses = pauses_s()
         while True:
             own, pending_commit = self._meet_winners(txn, pending_commit)
@@ -148,13 +148,13 @@ class Committer:
     def _recognise(
         self, own: LogCommit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
     ) -> CommitOutcome:
-        """Its own commit, found in the log; one that has just been written is checked like any other."""
+        """Return the outcome of its own commit in the log, checked first if just written."""
         if landed_now:
             check_landed(self.store, own.version)
         return _build_recognised_outcome(own, pending_commit, attempts)
 
     def _prepare(self, pending_commit: PendingCommit) -> Attempt:
-        """The next version's content; the files that rebasing called for are written by now."""
+        """Prepare the next version's actions; write the files that rebasing requires."""
         try:
             named = self.rows.write_vectors(pending_commit) if self.rows else pending_commit
         except StorageOutcomeUnknownError as error:
@@ -194,9 +194,9 @@ class Committer:
             return claimed
 
     def _assign_free_row_ids(self, pending_commit: PendingCommit) -> PendingCommit:
-        """Return the pending commit with row ids above those in use, whatever the log claims.
+        """Return the pending commit with row ids above those in use, counted from the file itself.
 
-        Where the file with the highest ids cannot be read, the log's word has to do.
+        If the file with the highest ids is unreadable, the log's count is used.
         """
         last = pending_commit.last_numbered
         if last is None or not pending_commit.gives_new_row_ids:
@@ -208,13 +208,13 @@ class Committer:
         return pending_commit
 
     def _check_in_place(self, attempt: Attempt, pending_commit: PendingCommit) -> Tip | None:
-        """The last look: at the files to be named, and at the version before, as it is now."""
+        """Check staged files and the preceding version one last time before the write."""
         read, winner = self.read, pending_commit.winner_tip
         with self.files.check_presence(attempt.actions):
             return None if read is None else check_in_place(self.store, read, winner)
 
     def _check_files_again(self, attempt: Attempt, pending_commit: PendingCommit) -> None:
-        """Write no version again whose files are gone: it may have landed before they went."""
+        """Refuse to write a version again if its files are gone: it may have landed before."""
         try:
             with self.files.check_presence(attempt.actions):
                 return
@@ -236,7 +236,7 @@ class Committer:
         return True
 
     def _doubt_again(self, doubts: int, error: EngineError, pending_commit: PendingCommit) -> int:
-        """Count a failure that leaves the outcome open, and wait; any other one is final."""
+        """Wait after a failure with unknown outcome, and count it; raise any other failure."""
         if not doubts and not isinstance(error, StorageOutcomeUnknownError):
             raise error
         if doubts >= self.limits.unknown_outcomes:

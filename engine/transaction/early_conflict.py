@@ -1,4 +1,4 @@
-"""Checks winning commits before the commit: a transaction that is bound to be aborted need not go on."""
+"""Early checks of winning commits: a transaction certain to be aborted can stop."""
 
 from dataclasses import dataclass
 
@@ -38,13 +38,13 @@ class _DecidedResolver:
 def find_early_conflict(
     store: Store, pending_commit: PendingCommit, rows: RowResolver | None
 ) -> ConflictError | None:
-    """The first conflict with a winning commit so far; None where there is none, or none is certain yet.
+    """Return the first certain conflict with a winning commit so far, or None.
 
-    A transaction that is in the log itself has none. While nothing is staged, a winning commit that
-    touched files may become its conflict: what comes after that one is not looked at.
+    A transaction already in the log has none. While nothing is staged, the check stops at the first
+    winning commit that touched files: it may become a conflict.
 
     Raises:
-        EngineError: the log cannot be read.
+        EngineError: the log is unreadable.
     """
     decided = None if rows is None else _DecidedResolver(rows)
     for commit in iter_newer(store, pending_commit.validated_version):

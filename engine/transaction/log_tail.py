@@ -1,9 +1,8 @@
-"""Where the log stands: what landed after a version, which commit is a transaction's own, what is gone.
+"""The log tail: commits after a version, a transaction's own commit, and deleted versions.
 
-Log cleanup deletes what lies before a checkpoint, the oldest version first. So while the commit of
-a version is there, and no checkpoint lies above it, a missing successor means that the version is
-the latest. Where either fails the log is listed: a put-if-absent into a hole that cleanup left
-would succeed and be lost.
+Log cleanup deletes everything before a checkpoint, oldest version first. So while a version's
+commit exists without a later checkpoint, a missing successor means the version is the latest.
+Otherwise the log is listed: a put-if-absent into a gap left by cleanup would succeed and be lost.
 """
 
 from collections.abc import Iterator
@@ -47,11 +46,11 @@ def iter_newer(store: Store, version: int) -> Iterator[LogCommit]:
 
 
 def next_commit(store: Store, version: int) -> LogCommit | None:
-    """The commit that followed a version, None where that version is the latest.
+    """Read the commit after a version; return None if the version is the latest.
 
     Raises:
         LogCleanedError: later versions exist, but their commits have been cleaned away.
-        TableReplacedError: the log does not reach that version any more.
+        TableReplacedError: the log no longer reaches this version.
     """
     try:
         return read_commit(store, version + 1)
@@ -74,23 +73,23 @@ def next_commit(store: Store, version: int) -> LogCommit | None:
 
 
 def check_in_place(store: Store, read: TableState, validated: Tip | None = None) -> Tip | None:
-    """Make sure that the table is still the one that was read, and not another one in its place.
+    """Check that the table is still the one read, and not a replacement.
 
-    The commit of the version read tells, and that of the last winning commit. Where the first was
-    cleaned away, or says nothing of itself, the files tell that the log now makes of the version
-    read.
+    The commits of the read version and of the last winning commit prove it. If the first was
+    cleaned away, or has no commit info, the files of the read version in the current log are
+    compared.
 
     Args:
-        store: the table's.
-        read: the version read.
-        validated: the last winning commit, None where there is none.
+        store: the table's store.
+        read: the read version.
+        validated: the last winning commit, None if there is none.
 
     Returns:
-        The tip of the last of the two as it is now, None where it is gone.
+        The current tip of the later of the two, None if it is gone.
 
     Raises:
-        TableReplacedError: it is not.
-        LogCleanedError: nobody can say: the log was cleaned meanwhile.
+        TableReplacedError: it is another table.
+        LogCleanedError: undecidable, because the log was cleaned meanwhile.
     """
     file = store.stat(read.tip.file.path) if read.tip else None
     if read.tip is not None and file is not None and is_another_log(store, read.tip, file):
@@ -106,15 +105,15 @@ def check_in_place(store: Store, read: TableState, validated: Tip | None = None)
 
 
 def check_landed(store: Store, committed_version: int, before: Tip | None = None) -> None:
-    """Make sure that a commit just written continues the log, and fills no hole that cleanup left.
+    """Check that a commit just written continues the log and fills no gap left by cleanup.
 
     Args:
-        store: the table's.
+        store: the table's store.
         committed_version: the version just written.
-        before: the version before it, as it was right before.
+        before: the tip of the preceding version just before the write.
 
     Raises:
-        CommitOutcomeUnknownError: the log was cleaned past that version meanwhile, or is another's.
+        CommitOutcomeUnknownError: the log was cleaned past this version meanwhile, or is another's.
     """
     version = committed_version - 1
     file = store.stat(commit_path(version)) if version >= 0 else None
@@ -138,22 +137,23 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
 
 
 def newest_version(store: Store, from_version: int = 0) -> int:
-    """The latest version that a commit or checkpoint of the log names, -1 where there is none."""
+    """Return the latest version with a commit or checkpoint in the log, -1 if there is none."""
     return max((state.version for state in _states(store, from_version)), default=-1)
 
 
 def _read_ahead(store: Store, version: int) -> Iterator[LogCommit]:
-    """The commits that follow a version without a gap, as far as they are there now."""
+    """Yield the existing commits that follow a version without a gap."""
     listed = list_versions(store, version + 1)
     run = [number for place, number in enumerate(listed) if number == version + 1 + place]
     return read_ahead(store, partial(read_commit, store), run)
 
 
 def _check_continued(store: Store, read: TableState, validated_version: int) -> None:
-    """Make sure that the log makes of the version read what was read.
+    """Check that the read version replayed from the log equals the state read.
 
-    Where it no longer makes that version, it must lead from there to the files of the one
-    validated: not as much, since a later commit may have removed what told two logs apart.
+    If the log can no longer replay it, replaying later commits onto the state read must give the
+    files of the validated version: weaker evidence, as a later commit may have removed the
+    differences.
     """
     try:
         if not read.is_same(load_table_state(store, read.version)):
@@ -173,7 +173,7 @@ def _check_continued(store: Store, read: TableState, validated_version: int) -> 
 
 
 def _apply_commits(store: Store, read: TableState, version: int) -> TableState:
-    """The version read, with the commits of the log since then applied to it."""
+    """Apply the log's commits since the read version to it."""
     if version == read.version:
         return read
     later = newer_segment(list_log_files(store, read.version), read.version)
@@ -193,16 +193,16 @@ def _states(store: Store, from_version: int) -> list[LogFile]:
 
 
 def is_own(commit: LogCommit, txn_id: str) -> bool:
-    """Whether a commit is that of the transaction with this id."""
+    """Return whether a commit is that of the transaction with this id."""
     return commit.commit_info is not None and commit.commit_info.txn_id == txn_id
 
 
 def find_own_commit(store: Store, txn_id: str, after_version: int, up_to: int) -> LogCommit | None:
-    """The commit of a transaction among the versions after one, up to and with another.
+    """Find a transaction's commit among the versions after one, up to and including another.
 
     Raises:
-        CommitOutcomeUnknownError: one of those versions has been cleaned away, so that nobody can
-            say whether the transaction landed.
+        CommitOutcomeUnknownError: one of these versions has been cleaned away, so it is unknown
+            whether the transaction landed.
     """
     for version in range(up_to, after_version, -1):
         commit = _read(store, version)

@@ -1,4 +1,4 @@
-"""The named phases of a transaction, for tests that interleave and for metrics that count."""
+"""Named phases of a transaction, for interleaving tests and for metrics."""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class ObservedTransaction(Protocol):
-    """What an observer may ask of a transaction."""
+    """The facts of a transaction available to observers."""
 
     @property
     def read_version(self) -> int:
@@ -22,30 +22,31 @@ class ObservedTransaction(Protocol):
 
     @property
     def txn_id(self) -> str:
-        """The id that its commit carries."""
+        """The id recorded in its commit."""
         ...
 
     @property
     def operation(self) -> str:
-        """What its commit is called; "" before it is asked to commit."""
+        """The operation's name; "" before the commit."""
         ...
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What is staged so far."""
+        """The actions staged so far."""
         ...
 
 
 class TransactionObserver:
-    """Is told each phase as it begins; every method does nothing unless overridden.
+    """Receives each phase as it begins; every method does nothing unless overridden.
 
-    `before_commit` comes after all checks against winning commits and before the log is written: what it
-    raises stops the transaction with nothing written. However long it takes, the table and the staged
-    files are examined after it. What `committed` raises is logged: the version stands.
+    `before_commit` comes after all checks against winning commits and before the log is written: an
+    error from it stops the transaction with nothing written. The table and the staged files are
+    checked after it, however long it takes. An error from `committed` is logged: the version
+    stands.
     """
 
     def started(self, txn: ObservedTransaction) -> None:
-        """The read version is fixed."""
+        """Handle the start: the read version is fixed."""
 
     def staged(self, txn: ObservedTransaction) -> None:
         """Everything is staged; validation against winning commits begins."""
@@ -54,16 +55,16 @@ class TransactionObserver:
         """Another commit landed first and is about to be checked."""
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
-        """A conflict was resolved: both sides touched the same files, but not the same rows."""
+        """Handle a conflict resolved at row level: same files, different rows."""
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
-        """The log is about to be written."""
+        """Handle the moment before the log is written."""
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
-        """The version is in the log."""
+        """Handle the commit: the version is in the log."""
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
-        """The transaction ended without a commit, or without knowing of one."""
+        """Handle the end without a commit, or with an unknown outcome."""
 
 
 NO_OBSERVER = TransactionObserver()
@@ -76,7 +77,7 @@ class Observers(TransactionObserver):
         self._observers = tuple(observers)
 
     def started(self, txn: ObservedTransaction) -> None:
-        """The read version is fixed."""
+        """Notify all observers of the start."""
         for observer in self._observers:
             observer.started(txn)
 
@@ -91,22 +92,22 @@ class Observers(TransactionObserver):
             observer.winner_found(txn, winning_version)
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
-        """A conflict was resolved: both sides touched the same files, but not the same rows."""
+        """Notify all observers of a conflict resolved at row level."""
         for observer in self._observers:
             observer.conflict_resolved(txn, conflict)
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
-        """The log is about to be written."""
+        """Notify all observers of the moment before the log is written."""
         for observer in self._observers:
             observer.before_commit(txn, attempt_version)
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
-        """The version is in the log."""
+        """Notify all observers of the commit."""
         for observer in self._observers:
             tell_committed(observer, txn, committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
-        """The transaction ended without a commit, or without knowing of one."""
+        """Notify all observers of the end without a commit."""
         for observer in self._observers:
             observer.failed(txn, error)
 
@@ -114,7 +115,7 @@ class Observers(TransactionObserver):
 def tell_committed(
     observer: TransactionObserver, txn: ObservedTransaction, committed_version: int
 ) -> None:
-    """Tell an observer of a commit. An error of its own is not the commit's, which nobody may undo."""
+    """Notify an observer of a commit; log its errors, since the commit cannot be undone."""
     try:
         observer.committed(txn, committed_version)
     except Exception:  # noqa: BLE001 - an observer may be anybody's
@@ -122,10 +123,10 @@ def tell_committed(
 
 
 def new_files(txn: ObservedTransaction) -> list[AddFile]:
-    """The data files that a transaction wrote; a new deletion vector is no new file."""
+    """Return the data files a transaction wrote; a new deletion vector is not a new file."""
     return list(file_changes(txn.operation, txn.actions).written)
 
 
 def count_staged_bytes(txn: ObservedTransaction) -> int:
-    """The size of the data files that a transaction wrote: wasted if it is aborted."""
+    """Return the size of the data files a transaction wrote: wasted if it is aborted."""
     return file_changes(txn.operation, txn.actions).bytes_written

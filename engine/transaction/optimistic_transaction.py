@@ -42,7 +42,7 @@ from engine.transaction.staged_files import StagedFileCheck, make_staged_durable
 
 
 class TableHandle(Protocol):
-    """What a transaction asks of its table."""
+    """The parts of a table a transaction needs."""
 
     @property
     def uri(self) -> str:
@@ -58,8 +58,8 @@ class TableHandle(Protocol):
 class OptimisticTransaction:
     """A conversation with one table: reads and staged actions gather until `commit` ends it.
 
-    `snapshot` is the version it reads, None where it creates the table. Reads always see that
-    version, however late they come.
+    `snapshot` is the version it reads, None if it creates the table. Reads always see this version,
+    however late they come.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class OptimisticTransaction:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What is staged so far."""
+        """The actions staged so far."""
         return tuple(self._actions)
 
     @property
@@ -105,16 +105,16 @@ class OptimisticTransaction:
         every_match_changes: bool = False,
         reads_itself: bool = True,
     ) -> pa.Table:
-        """Read the rows that a condition selects: the files that may hold them, as `Snapshot.files`.
+        """Read the rows a condition selects: the files that may hold them, as `Snapshot.files`.
 
         Every file returned counts as read, and so does every row that ever matches the condition,
-        even where no file is returned. None or an empty text is every row.
+        even if no file is returned. None or an empty text means every row.
 
         Args:
             condition: SQL text, or its tree.
             every_match_changes: the promise that this transaction changes every row the condition
-                matches, as DELETE and UPDATE do. Then rows that a winning commit removed and this one did
-                not change are known not to have been read.
+                matches, as DELETE and UPDATE do. Then rows a winning commit removed and this one
+                did not change were certainly not read.
             reads_itself: whether a subquery of the condition may read this table: then the whole
                 table is read. False is the promise that none does.
 
@@ -137,7 +137,7 @@ class OptimisticTransaction:
         self._reads.whole_table = True
 
     def read_earlier(self) -> None:
-        """Read everything, before it began, into rows that no new attempt would read again."""
+        """Register a read of everything before the transaction began, not repeated on a retry."""
         self.read_whole_table()
         self._reads.source_is_fixed = True
 
@@ -151,19 +151,19 @@ class OptimisticTransaction:
         self._observer = observer
 
     def match_rows_with(self, matcher: RowMatcher) -> None:
-        """Say which rows of the target a MERGE reads, beyond what its conditions tell."""
+        """Set the matcher for the target rows a MERGE reads beyond its conditions."""
         self._reads.matcher = matcher
 
     def test_rows_with(self, tester: RowTester) -> None:
-        """Say what is to evaluate conditions that Arrow cannot."""
+        """Set the evaluator for conditions Arrow cannot evaluate."""
         self._reads.tester = tester
 
     def use_files_alone(self, reason: str) -> None:
-        """Have files decide between this command and others that change data, and say why."""
+        """Disable row-level resolution for this command, with the reason."""
         self._reads.obstacle = self._reads.obstacle or reason
 
     def read_application(self, app_id: str) -> int | None:
-        """The last version that an application committed; its progress counts as read."""
+        """Return the last version an application committed; its progress counts as read."""
         self._reads.app_ids.add(app_id)
         transaction = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
         return None if transaction is None else transaction.version
@@ -171,13 +171,13 @@ class OptimisticTransaction:
     def find_early_conflict(
         self, operation: str, user_name: str | None = None
     ) -> ConflictError | None:
-        """The conflict that its commit is bound to end with, as far as it is known by now.
+        """Return the conflict its commit is already certain to end with, if any.
 
-        What is read and staged later only adds to what can conflict. While nothing is staged files
-        decide nothing: it may turn out that no row matches.
+        Later reads and staged actions can only add conflicts. While nothing is staged, files decide
+        nothing: possibly no row matches.
 
         Raises:
-            EngineError: the log, or what is staged, cannot be looked at now.
+            EngineError: the log, or a staged file, is unreadable now.
         """
         self._open()
         pending_commit = prepare_commit(
@@ -211,17 +211,17 @@ class OptimisticTransaction:
         user_name: str | None = None,
         even_if_empty: bool = False,
     ) -> int:
-        """Validate against every winning commit and put the version into the log; `outcome` tells more.
+        """Validate against every winning commit and commit the version; `outcome` has the details.
 
-        Where nothing is staged nothing is written, and the version returned is the one that the
-        reads were found valid against; `even_if_empty` has the commit written all the same.
+        If nothing is staged, nothing is written, and the version returned is the one the reads were
+        validated against; `even_if_empty` forces the commit.
 
         Raises:
             ConflictError: a winning commit made it unserializable.
-            RequestError: what is staged cannot be one commit.
-            StagedFilesGoneError: files that it adds have been deleted meanwhile.
-            VacuumUnderWayError: a VACUUM that has not ended may be deleting them.
-            CommitOutcomeUnknownError: the store would not say whether it landed.
+            RequestError: the staged actions are not valid as one commit.
+            StagedFilesGoneError: added files have been deleted meanwhile.
+            VacuumUnderWayError: an unfinished VACUUM may be deleting them.
+            CommitOutcomeUnknownError: the store did not report whether it landed.
         """
         self._open()
         self.operation = operation

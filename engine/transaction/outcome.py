@@ -1,4 +1,4 @@
-"""What a commit came to, and how hard it may try."""
+"""The outcome of a commit, and the limits on its attempts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,12 +33,12 @@ class ResolvedConflict:
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """A commit that is known.
+    """The known outcome of a commit.
 
-    `version` is the one that landed, or, where nothing was staged (`committed` is false), the one
-    the transaction was found valid against. `recognised` means that it had landed before: the
-    version and time are those of then. `timestamp_ms` is the in-commit timestamp where enabled.
-    `metrics` are the operation's, as they landed or would have; empty where it is recognised.
+    `version` is the landed version or, if nothing was staged (`committed` is false), the version
+    the transaction was validated against. `recognised` means that it had landed before: version and
+    time are the original ones. `timestamp_ms` is the in-commit timestamp if enabled. `metrics` are
+    the operation's, as committed or as they would have been; empty if recognised.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""A transaction on its way to the log, as a value: who writes what, and how far it is validated.
+"""A transaction on its way to the log, as a value: its author, its actions, its validation.
 
 Its `commitInfo` has delta-spark's names (SEMANTICS: commitInfo).
 """
@@ -30,9 +30,9 @@ ENGINE_INFO = "lakeui/0.1"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the person or job behind a commit says of it. `metrics` are numbers or text.
+    """The description of a commit by its person or job. `metrics` are numbers or text.
 
-    `even_if_empty` has the commit written though nothing is staged (VACUUM START and END).
+    `even_if_empty` forces a commit with nothing staged (VACUUM START and END).
     """
 
     operation: str
@@ -48,14 +48,13 @@ class Provenance:
 class PendingCommit:
     """This transaction, rebased over every version up to `validated_version`.
 
-    `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id
-    it gave out (-1: none). `exempted` are the blind appends that this transaction is ordered
-    before, `pending` the deletion vectors that its staged files are to have once they are written.
-    `gone_count` is the number of rows that it deleted and winning DELETEs had deleted before it;
-    None where the log does not say. `staged` are its actions before any winning commit was checked, `trail` what the checks said of the last
-    winning commits. `winner_tip` is the commit of the last winning commit, None where there was
-    none. `last_numbered` is the file whose row ids begin highest, where this transaction gives ids:
-    its footer proves which are free.
+    `timestamp_ms` is this version's (0 if not needed), `row_id_high_water_mark` its last assigned
+    row id (-1: none). `exempted` are the blind appends this transaction is ordered before,
+    `pending` the deletion vectors of staged files yet to be written. `gone_count` is the number of
+    its deleted rows that winning DELETEs had already deleted; None if unknown. `staged` are its
+    actions before any winning commit was checked, `trail` the verdicts on the last winning commits.
+    `winner_tip` is the last winning commit, None if there is none. `last_numbered` is the file with
+    the highest base row id, if this transaction assigns ids: its footer proves which are free.
     """
 
     current: CurrentTransaction
@@ -76,7 +75,7 @@ class PendingCommit:
 
     @property
     def gives_new_row_ids(self) -> bool:
-        """Whether rows that it adds get ids."""
+        """Whether added rows get new ids."""
         adds = self.current.adds if self.after.gives_row_ids else ()
         return any(add.base_row_id is None for add in adds)
 
@@ -97,7 +96,7 @@ class PendingCommit:
     def advance(
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
     ) -> "PendingCommit":
-        """The pending commit on the state that a winning commit left, once every check let it pass."""
+        """Rebase the pending commit over a winning commit that passed every check."""
         left = self._drop_removed_by(winner)._take_terms_of(winner)
         return replace(
             left,
@@ -115,7 +114,7 @@ class PendingCommit:
         return None if self.gone_count is None or count is None else self.gone_count + count
 
     def _drop_removed_by(self, winner: WinningCommit) -> "PendingCommit":
-        """Return the pending DELETE without the files of which a winning DELETE left no row."""
+        """Return the pending DELETE without the files a winning DELETE emptied."""
         changes = changes_of(self.current.actions)
         paths = changes.keys() & find_fully_deleted(self.current, winner)
         if not paths:
@@ -137,15 +136,15 @@ class PendingCommit:
         return replace(self, current=current, before=terms, after=terms)
 
     def _mark_after(self, winner: WinningCommit) -> int:
-        """The last row id given out, by the domain or, where a writer forgot that, by its files."""
+        """Return the last assigned row id: the domain's or, if a writer omitted it, the files'."""
         marks = [self.row_id_high_water_mark, high_water_mark(winner.domains)]
         return max(*marks, *map(last_row_id, winner.adds) if self.after.gives_row_ids else ())
 
 
 def last_row_id(action: Action | None, counted_rows: int | None = None) -> int:
-    """Return the last id of a file that comes with its ids; -1 for everything else.
+    """Return the last id of a file with row ids; -1 for everything else.
 
-    Without `counted_rows` the log's claim of its rows is taken.
+    Without `counted_rows` the log's row count is used.
     """
     if not isinstance(action, AddFile) or action.base_row_id is None:
         return -1
@@ -154,13 +153,13 @@ def last_row_id(action: Action | None, counted_rows: int | None = None) -> int:
 
 
 def last_numbered_of(files: Iterable[AddFile | None]) -> AddFile | None:
-    """Return the file whose row ids begin highest; None where no file has ids."""
+    """Return the file with the highest base row id; None if no file has ids."""
     numbered = [file for file in files if file is not None and file.base_row_id is not None]
     return max(numbered, key=lambda file: file.base_row_id or 0, default=None)
 
 
 def high_water_mark(domains: Iterable[DomainMetadata]) -> int:
-    """The last row id given out, as the row-tracking domain among these says; -1 without it."""
+    """Return the last assigned row id in the row-tracking domain; -1 without it."""
     for domain in domains:
         if domain.domain == ROW_TRACKING_DOMAIN and not domain.removed:
             try:
@@ -176,7 +175,7 @@ def commit_info(
     timestamp_ms: int,
     in_commit_timestamp_ms: int | None,
 ) -> CommitInfo:
-    """The action. `readVersion` is the version that was read, never rebased; absent at creation."""
+    """Build the action. `readVersion` is the version read, never rebased; absent at creation."""
     return CommitInfo(
         in_commit_timestamp=in_commit_timestamp_ms,
         timestamp=timestamp_ms,
@@ -197,13 +196,13 @@ def commit_info(
 
 
 def reads_predicate_only(current: CurrentTransaction) -> bool:
-    """Return whether the recorded predicate of an UPDATE covers all that it read."""
+    """Return whether the recorded predicate of an UPDATE covers all its reads."""
     read_more = current.read_whole_table or current.read_entirely
     return current.operation == "UPDATE" and bool(current.reads) and not read_more
 
 
 def _parameter(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Lists and maps are text that holds JSON, as delta-spark writes them."""
+    """Render lists and maps as JSON text, as delta-spark does."""
     if isinstance(value, Mapping):
         return json.dumps(dict(value), ensure_ascii=False)
     if isinstance(value, list | tuple | set | frozenset):

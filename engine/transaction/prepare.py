@@ -1,7 +1,7 @@
-"""What a transaction has read and staged becomes a pending commit, checked against the version it read.
+"""Preparation of a pending commit from reads and staged actions, checked against the read version.
 
-A file that is staged again, an `add` of a path that the read version has, is a statement about that
-file. Tables that Iceberg clients read keep to the protocol's Iceberg Compatibility V2.
+A restaged file, an `add` of a path in the read version, is a statement about this file. Tables for
+Iceberg clients follow the protocol's Iceberg Compatibility V2.
 """
 
 import typing
@@ -38,12 +38,12 @@ from engine.transaction.staging import TableTerms, check_staged
 
 @dataclass(slots=True)
 class ReadSet:
-    """Reads gather here until the commit.
+    """The reads collected until the commit.
 
-    `files` are the paths that conditions led to, `entirely` those of which every row counts as read.
+    `files` are the paths conditions led to, `entirely` those of which every row counts as read.
     `obstacle` is the command's own reason for a decision at file level; `matcher` and `tester`
-    compare rows where conditions alone do not decide. `source_is_fixed`: its rows are of the version
-    that it reads, and stay so when it is begun anew.
+    compare rows if conditions alone do not decide. `source_is_fixed`: its rows come from the
+    version it reads, and a retry would not read them again.
     """
 
     predicates: list[ReadPredicate] = field(default_factory=list)
@@ -62,7 +62,7 @@ class ReadSet:
         return not (self.predicates or self.entirely or self.whole_table)
 
     def row_scope(self, snapshot: Snapshot | None) -> RowScope:
-        """At which level conflicts are decided, known before any work."""
+        """Return the level at which conflicts are decided, known before any work."""
         if snapshot is None:
             return RowScope("it creates the table", traces_moves=False)
         table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
@@ -77,7 +77,7 @@ class ReadSet:
         )
 
     def layout(self, snapshot: Snapshot | None) -> LayoutColumn:
-        """What the files are laid out by; how many there are only where a condition was checked against them."""
+        """Return the layout column, with a file count if a condition was checked against files."""
         names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
         if snapshot is None or not names:
             return NO_LAYOUT
@@ -97,7 +97,7 @@ class FileLookup(typing.Protocol):
     def add_files(
         self, condition: None = None, paths: Sequence[str] | None = None
     ) -> list[AddFile]:
-        """The adds of these paths, of those that are live."""
+        """Return the live adds of these paths."""
         ...
 
 
@@ -108,11 +108,11 @@ def prepare_commit(
     staged: Sequence[Action],
     provenance: Provenance,
 ) -> PendingCommit:
-    """The pending commit that a transaction is at its read version; without a snapshot it creates.
+    """Prepare the pending commit at the read version; without a snapshot it creates the table.
 
     Raises:
-        RequestError: what is staged cannot be one commit.
-        UnsupportedFeatureError, InvalidPropertyError, AppendOnlyError: as `check_staged`.
+        RequestError: the staged actions are not valid as one commit.
+        UnsupportedFeatureError, InvalidPropertyError, AppendOnlyError: as in `check_staged`.
     """
     before = TableTerms(table, snapshot.metadata, snapshot.protocol) if snapshot else None
     after = TableTerms.apply_actions(table, before, staged)
@@ -163,7 +163,7 @@ def prepare_commit(
 
 
 def _last_numbered(snapshot: Snapshot) -> AddFile | None:
-    """Return the live file whose row ids begin highest; None where no file has ids."""
+    """Return the live file with the highest base row id; None if no file has ids."""
     files = snapshot.state.files
     first_ids = files.column("base_row_id")
     highest = pc.max(first_ids)
@@ -180,10 +180,10 @@ def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> Isol
 def find_restated_files(
     live: FileLookup | None, actions: Iterable[Action], *, reads_nothing: bool
 ) -> dict[str, AddFile]:
-    """The live adds, by path, of what is staged again.
+    """Return the live adds of restaged files, by path.
 
-    A transaction that read nothing, and adds plain new files with data, appends: it is not held up
-    by loading the table's files.
+    A transaction with no reads and only plain new files is an append and need not load the table's
+    files.
     """
     staged = tuple(actions)
     adds = [action for action in staged if isinstance(action, AddFile)]
@@ -196,7 +196,7 @@ def find_restated_files(
 
 
 def restore_identity(actions: Iterable[Action], live: Mapping[str, AddFile]) -> tuple[Action, ...]:
-    """The actions, with the row ids and, where they have none, the statistics of the live files."""
+    """Fill in the row ids and missing statistics of restaged files from the live files."""
     return tuple(
         _restore_row_ids(action, live[action.path])
         if isinstance(action, AddFile) and action.path in live
@@ -206,10 +206,12 @@ def restore_identity(actions: Iterable[Action], live: Mapping[str, AddFile]) -> 
 
 
 def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> None:
-    """Refuse a live file under another deletion vector that is not removed as it is: it would be there twice.
+    """Refuse a live file restaged with another deletion vector without its `remove`.
+
+    The table would have the file twice.
 
     Raises:
-        RequestError: which one.
+        RequestError: names the file.
     """
     staged = tuple(actions)
     removed = {action.key for action in staged if isinstance(action, RemoveFile)}
@@ -224,7 +226,7 @@ def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> No
 
 
 def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:
-    """Paths added again without a `remove`: whoever stages that counts on the file being there."""
+    """Return the paths added again without a `remove`: they count as read."""
     staged = tuple(actions)
     removed = {action.path for action in staged if isinstance(action, RemoveFile)}
     added = {action.path for action in staged if isinstance(action, AddFile)}
@@ -236,7 +238,7 @@ def _is_new(add: AddFile) -> bool:
 
 
 def _restore_row_ids(add: AddFile, live: AddFile) -> AddFile:
-    """What is staged says nothing of these where it leaves them out: the file keeps them."""
+    """Keep the file's row ids and statistics unless staged explicitly."""
     since = add.default_row_commit_version
     return msgspec.structs.replace(
         add,
@@ -249,10 +251,10 @@ def _restore_row_ids(add: AddFile, live: AddFile) -> AddFile:
 def check_iceberg_rules(
     actions: Sequence[Action], before: TableTerms | None, after: TableTerms
 ) -> None:
-    """Check what is staged for a table that has the feature enabled; other tables are not checked.
+    """Check the actions of a table with Iceberg compatibility; other tables are not checked.
 
     Raises:
-        RequestError: the table, or a file, would be nothing that Iceberg clients could read.
+        RequestError: Iceberg clients could not read the table or a file.
     """
     properties = TableProperties.parse(after.metadata.configuration)
     is_changed = any(isinstance(action, Metadata | Protocol) for action in actions)

@@ -1,9 +1,8 @@
-"""The actions of one attempt: what is staged, made true for the version it is to become.
+"""The actions of one attempt: the staged ones, completed for the version they become.
 
-Row ids follow the high-water mark of the state before, the in-commit timestamp its time. All checks
-have passed by now, and nothing here depends on another attempt. An operation counts what it stages;
-where the commits that it is rebased on change that, what the actions now do more or less is added to
-its numbers. Rows stay as they were counted.
+Row ids follow the previous state's high-water mark, the in-commit timestamp its time. All checks
+have passed, and nothing here depends on another attempt. An operation counts its staged actions; if
+rebasing changes them, the difference is added to its metrics. Row counts stay as counted.
 """
 
 import json
@@ -55,7 +54,7 @@ class Attempt:
 
 
 def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
-    """The commit that continues the version the pending commit was last validated against."""
+    """Build the commit after the version the pending commit was last validated against."""
     version = pending_commit.validated_version + 1
     in_commit_ms = _choose_timestamp(pending_commit, now_ms)
     written_ms = now_ms if in_commit_ms is None else in_commit_ms
@@ -71,10 +70,10 @@ def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
 
 
 def rebase_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
-    """Return the operation's metrics as they are after rebasing.
+    """Return the operation's metrics after rebasing.
 
-    Rows that a DELETE finds gone are not its own. Where their number is not known, that of its own
-    rows is not known either.
+    Rows a DELETE found already deleted do not count as its own. If their number is unknown, so is
+    that of its own rows.
     """
     metrics, gone = pending_commit.provenance.metrics, pending_commit.gone_count
     if not pending_commit.resolved and gone == 0:
@@ -87,7 +86,7 @@ def rebase_metrics(pending_commit: PendingCommit) -> Mapping[str, Any]:
 
 
 def _choose_timestamp(pending_commit: PendingCommit, now_ms: int) -> int | None:
-    """Later than the version before, whatever the clock says; None where not enabled."""
+    """Return a timestamp later than the previous version's; None if not enabled."""
     if not pending_commit.after.stamps_commits:
         return None
     return max(now_ms, pending_commit.timestamp_ms + 1)
@@ -109,9 +108,9 @@ def _complete_action(
 def _add_timestamp_enablement(
     metadata: Metadata, pending_commit: PendingCommit, version: int, timestamp_ms: int
 ) -> Metadata:
-    """In-commit timestamps enabled on an existing table say since which version, and when.
+    """Record the version and time at which in-commit timestamps were enabled.
 
-    They go on saying so while they are: what replaces the metadata leaves the older versions behind.
+    New metadata keeps the record while they are enabled: earlier versions still need it.
     """
     if pending_commit.before is None or not pending_commit.after.stamps_commits:
         return metadata
@@ -125,7 +124,7 @@ def _add_timestamp_enablement(
 def _add_checkpoint_protection(
     metadata: Metadata, pending_commit: PendingCommit, version: int
 ) -> Metadata:
-    """A version that drops a feature under checkpoint protection protects those before it."""
+    """Protect earlier versions when a feature is dropped under checkpoint protection."""
     after = pending_commit.after.features
     drops = pending_commit.before is not None and bool(pending_commit.before.features - after)
     if not drops or "checkpointProtection" not in after:
@@ -135,10 +134,10 @@ def _add_checkpoint_protection(
 
 
 def _assign_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:
-    """Fresh row ids for files that have none, and the mark they move; other domains stay.
+    """Assign row ids to files without any, and update the mark; other domains stay.
 
-    Files that come with ids, as RESTORE brings them back, are counted before any is given out: the
-    domain that remembered them may have gone with the feature.
+    Files with ids, such as those restored by RESTORE, are counted first: their domain may have been
+    removed with the feature.
     """
     mark = max([high_water_mark, *map(last_row_id, actions)])
     for action in actions:
@@ -168,9 +167,9 @@ def _mark(high_water_mark: int) -> DomainMetadata:
 def adjust_metrics(
     metrics: Mapping[str, Any], staged: Iterable[Action], final: Iterable[Action]
 ) -> Mapping[str, Any]:
-    """The metrics of an operation that staged some actions and commits others.
+    """Adjust an operation's metrics to the actions it finally commits.
 
-    Only metrics that it gave as numbers are touched.
+    Only integer metrics are changed.
     """
     kept = tuple(final)
     before, after = _count_facts(staged), _count_facts(kept)
@@ -194,7 +193,7 @@ def _new_files(actions: Iterable[Action]) -> Iterator[AddFile]:
 
 
 def _percentile_size(sizes: Sequence[int], share: float) -> int:
-    """The size that this share of the files stays below, as OPTIMIZE counts it."""
+    """Return the percentile of file sizes as OPTIMIZE counts it."""
     return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
 
 
@@ -206,7 +205,7 @@ def _count_facts(actions: Iterable[Action]) -> Counter[str]:
 
 
 def _facts(change: PathChange) -> dict[str, int]:
-    """A file that stays under another vector is neither added nor removed."""
+    """Count the facts of a change; a file with another vector is neither added nor removed."""
     remove, add = change.remove, change.add
     had = remove is not None and remove.deletion_vector is not None
     has = add is not None and add.deletion_vector is not None

@@ -1,4 +1,4 @@
-"""Conflict resolution at row level, for one transaction: what is read for it, and the vectors it writes.
+"""Row-level conflict resolution for one transaction: its reads, and the vectors it writes.
 
 Rows and deletion vectors are read within a budget.
 """
@@ -49,7 +49,7 @@ RowTester: TypeAlias = Callable[[Expression, pa.Table], pa.Array | pa.ChunkedArr
 
 
 class SnapshotRows:
-    """The `RowAccess` of a transaction that read a snapshot. `opened` are the data files it read."""
+    """The `RowAccess` of a transaction with a snapshot. `opened` are the data files it read."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SnapshotRows:
         self.opened: set[str] = set()
 
     def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
-        """The rows that a deletion vector deletes, none where there is no vector."""
+        """Return the rows a deletion vector deletes, none without a vector."""
         if descriptor is None:
             return NO_ROWS
         self._budget.check()
@@ -86,7 +86,7 @@ class SnapshotRows:
         return counted
 
     def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """The rows, of these physical positions in a file, that one read of this transaction selects."""
+        """Return those physical positions of a file that one read of this transaction selects."""
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()
@@ -104,7 +104,7 @@ class SnapshotRows:
         return BitMap64(row_numbers.tolist())
 
     def row_ids(self, file: AddFile) -> Positions | None:
-        """The stable id of every physical row: kept in a column, or counted from the file's first."""
+        """Return the stable id of every physical row: stored, or counted from the file's first."""
         column = self._snapshot.properties.row_id_column
         if not self._snapshot.properties.row_tracking or column is None:
             return None
@@ -127,7 +127,7 @@ class SnapshotRows:
         return StructType(tuple(column for column in schema if column.name.lower() in names))
 
     def _physical(self, file: AddFile, columns: StructType) -> pa.Table:
-        """Every physical row. A file that its `remove` did not describe is as it was when read."""
+        """Read every physical row; the snapshot completes a file its `remove` does not describe."""
         if not file.partition_values and self._snapshot.partition_columns:
             file = self._find_file(file.path) or file
         if not len(columns):
@@ -156,10 +156,10 @@ def _convert_to_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
 
 
 class SnapshotRowResolver:
-    """Resolves conflicts at row level with what the table's store holds.
+    """Resolves conflicts at row level by reading from the table's store.
 
-    `staged` is the transaction before any winning commit was checked: where it moved rows itself, its own
-    row map comes from what it staged then. Files of vectors lie in directories of `prefix_length`
+    `staged` are the transaction's actions before any winning commit was checked: if it moved rows
+    itself, its row map is built from them. Files of vectors lie in directories of `prefix_length`
     random characters.
     """
 
@@ -179,7 +179,7 @@ class SnapshotRowResolver:
         self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
 
     def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
-        """What rows say of a winning commit that files alone would stop."""
+        """Resolve a winning commit in conflict at file level by its rows."""
         began = self._clock.monotonic_s()
         opened = set(self._rows.opened)
         with self._budget.measure():
@@ -192,10 +192,10 @@ class SnapshotRowResolver:
         )
 
     def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
-        """The pending commit with its pending deletion vectors written and named by its actions.
+        """Write the pending deletion vectors and name them in the actions.
 
-        What is pending stays so: the next winning commit is checked against rows, not against what was
-        written.
+        They remain pending: the next winning commit is checked against rows, not against written
+        files.
         """
         vectors = pending_commit.pending.vectors
         if not vectors:

@@ -1,7 +1,7 @@
-"""Files that a commit adds survive the machine, and are still there, before a log entry names them.
+"""Checks that added files are durable, and still exist, before the log names them.
 
-No log protects what is staged: another engine's VACUUM with a short retention, or a rule of the store
-that expires objects, may take it before its commit.
+No log protects staged files: another engine's VACUUM with a short retention, or an expiry rule of
+the store, may delete them before the commit.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ _NAMED = 100
 
 
 class StagedFilesGoneError(EngineError):
-    """Files that a commit was to add have been deleted since they were written."""
+    """Files a commit was to add have been deleted since they were written."""
 
     code = "LAKE_STAGED_FILES_GONE"
     sqlstate = "40001"
@@ -43,9 +43,9 @@ class StagedFilesGoneError(EngineError):
 
 
 class StagedFileCheck:
-    """Looks for what a commit adds before each attempt that follows a long wait, the first included.
+    """Checks added files before the first attempt and before each attempt after a long wait.
 
-    `live` are paths of the log that the table has already, `neighbor_count` how many files it has.
+    `live` are log paths of files already in the table, `neighbor_count` is the number of its files.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class StagedFileCheck:
 
     @contextmanager
     def check_presence(self, actions: Sequence[Action]) -> Iterator[None]:
-        """Make sure that the files are there, as far as that is not known.
+        """Check that the files exist, unless checked recently.
 
-        An object store is asked while the body runs, so that it takes no turn of its own.
+        An object store is queried while the body runs, to save time.
 
         Raises:
-            StagedFilesGoneError: some are not.
-            StorageError: the store could not say.
+            StagedFilesGoneError: some are missing.
+            StorageError: the store did not answer.
         """
         now_s = self._clock.monotonic_s()
         if self._seen_s is not None and now_s - self._seen_s < LONG_WAIT_S:
@@ -85,15 +85,15 @@ class StagedFileCheck:
         self._seen_s = now_s
 
     def meet(self, commit: LogCommit) -> None:
-        """A winning commit: after a VACUUM's the next check looks for all files."""
+        """Process a winning commit: after a VACUUM's, the next check covers all files."""
         if commit.operation in (VACUUM_START, VACUUM_END):
             self._vacuums.meet(commit)
             self._seen_s = None
 
     def find_conflicting_vacuum(self, actions: Sequence[Action]) -> int | None:
-        """The version at which a VACUUM began that may be deleting one of the files; None for none.
+        """Return the starting version of a VACUUM that may be deleting one of the files, or None.
 
-        Files that are gone already are the next check's.
+        Missing files are left to the next check.
         """
         if not self._vacuums:
             return None
@@ -109,10 +109,10 @@ class StagedFileCheck:
 def make_staged_durable(
     store: Store, actions: Iterable[Action], live: Collection[str] = ()
 ) -> None:
-    """Have the data, change and deletion-vector files that actions add survive the machine.
+    """Make the data, change and deletion-vector files of the actions durable.
 
-    Paths in `live` are those of files that the table has already. One that does not exist has
-    nothing to lose: it is looked for right before the commit.
+    `live` are the paths of files already in the table. Missing files are skipped: the check right
+    before the commit reports them.
     """
     paths = sorted(list_staged_paths(store, actions, live))
     if not paths:
@@ -126,10 +126,11 @@ def make_staged_durable(
 def list_staged_paths(
     store: Store, actions: Iterable[Action], live: Collection[str] = ()
 ) -> set[str]:
-    """The files below the table that actions add to it, decoded.
+    """List the decoded paths of files below the table added by actions.
 
-    Not those in `live`, nor those that the same commit removes: the table has them, under another
-    deletion vector. Files outside the table (a clone's) are their owner's.
+    Not included are files in `live` and files removed by the same commit, which the table already
+    has under another deletion vector, and files outside the table (a clone's), which belong to
+    another one.
     """
     staged = tuple(actions)
     removed = {action.path for action in staged if isinstance(action, RemoveFile)}

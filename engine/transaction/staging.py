@@ -1,4 +1,4 @@
-"""What may be staged: actions that break the protocol are refused before anything is written."""
+"""Checks of staged actions: violations of the protocol are refused before anything is written."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ASSUMED = find_required_features(StructType(), {})
 
 @dataclass(frozen=True, slots=True)
 class TableTerms:
-    """What a table asks of its writers: its metadata and protocol, before or after a commit."""
+    """The requirements on a table's writers: metadata and protocol, before or after a commit."""
 
     table: str
     metadata: Metadata
@@ -32,10 +32,10 @@ class TableTerms:
     def apply_actions(
         cls, table: str, before: "TableTerms | None", actions: Iterable[Action]
     ) -> "TableTerms":
-        """What the actions make of the terms that were read.
+        """Apply the actions to the terms read.
 
         Raises:
-            RequestError: there is neither a table nor the actions that create one.
+            RequestError: there is neither a table nor the actions to create one.
         """
         metadata = before.metadata if before else None
         protocol = before.protocol if before else None
@@ -51,12 +51,12 @@ class TableTerms:
 
     @property
     def features(self) -> frozenset[str]:
-        """The features that the protocol supports."""
+        """The features of the protocol."""
         return list_supported_features(self.protocol)
 
     @property
     def partition_names(self) -> frozenset[str]:
-        """What files call the partition columns: their physical names."""
+        """The partition columns' physical names, as in files."""
         schema = parse_schema(self.metadata.schema_string)
         mode = column_mapping_mode(self.metadata.configuration)
         columns = ((name, schema.get(name)) for name in self.metadata.partition_columns)
@@ -80,16 +80,16 @@ class TableTerms:
 def check_staged(
     actions: Sequence[Action], after: TableTerms, before: TableTerms | None = None
 ) -> None:
-    """Check the actions of one commit against each other and against the table they lead to.
+    """Check the actions of one commit against each other and against the resulting table.
 
-    What is removed must not be of a table that only grows `before`, either: RESTORE and REPLACE
-    would take that property away with the rows.
+    Removals must not violate append-only `before` the commit either: RESTORE and REPLACE would
+    remove the property together with the rows.
 
     Raises:
-        RequestError: actions that contradict each other, or that the protocol does not allow.
-        UnsupportedFeatureError: the protocol asks for what this engine cannot write.
-        InvalidPropertyError: metadata with a property that cannot be.
-        AppendOnlyError: data is removed from a table that only grows.
+        RequestError: actions contradict each other, or break the protocol.
+        UnsupportedFeatureError: the protocol requires a feature this engine cannot write.
+        InvalidPropertyError: a property in the metadata is invalid.
+        AppendOnlyError: data is removed from an append-only table.
     """
     check_writable(after.table, after.protocol, parse_schema(after.metadata.schema_string))
     _check_kinds(actions)
@@ -125,7 +125,7 @@ def _check_duplicates(actions: Sequence[Action]) -> None:
 
 
 def _names(action: Action) -> tuple[object, ...]:
-    """What only one action of a commit may speak of."""
+    """Return the subjects limited to one action per commit."""
     names: tuple[object, ...] = ()
     match action:
         case AddFile():
@@ -148,7 +148,7 @@ def _display_name(name: object) -> str:
 
 
 def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
-    """A new `metaData` or `protocol` must leave a table whose features its protocol supports."""
+    """Check that the protocol supports every feature the new metadata needs."""
     if not any(isinstance(action, Metadata | Protocol) for action in actions):
         return
     configuration = after.metadata.configuration

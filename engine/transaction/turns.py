@@ -1,7 +1,7 @@
-"""Threads of one process that commit to one table take turns.
+"""Turns of threads in one process that commit to one table.
 
-Each version needs the one before it. Of 32 threads that race for it, 31 prepare theirs for nothing
-each time; whoever has the turn checks what landed before it, and lands. Processes race as before.
+Each version needs the one before it. Of 32 threads racing for it, 31 waste their preparation each
+time; the thread with the turn checks the commits before it, and lands. Processes race as before.
 """
 
 import os
@@ -16,9 +16,9 @@ _LONGEST_TURN_S = 60.0
 
 
 class _Queue:
-    """The threads that want the turn at a table.
+    """The threads waiting for a turn at a table.
 
-    `left` counts the turns that ended, `since_s` is when the last one began or ended.
+    `left` counts the finished turns, `since_s` is the time the last one began or ended.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Turn:
         self._is_held = False
 
     def take(self) -> bool:
-        """Whether another one has left it since this was made, so that it may have landed."""
+        """Take the turn; return whether another thread left it meanwhile and may have committed."""
         self._is_held = self._queue.lock.acquire(timeout=_LONGEST_WAIT_S)
         if self._is_held:
             self._queue.since_s = monotonic()
@@ -64,7 +64,7 @@ class Turn:
 
 
 def _renew_locks() -> None:
-    """A fork has none of the threads that held them."""
+    """Reset the locks in a forked child, which lacks the threads that held them."""
     _QUEUES[:] = [_Queue() for _ in _QUEUES]
 
 

@@ -1,7 +1,7 @@
-"""VACUUMs that began while a transaction ran: until each has ended it may delete what is staged.
+"""VACUUMs that began while a transaction ran: until each has ended, it may delete staged files.
 
-A VACUUM lists the files that go, says that it begins (VACUUM START), reads the log once more, deletes
-and says that it ended. A commit in between could name a file that goes right after it was looked for.
+A VACUUM lists the unneeded files, commits VACUUM START, reads the log once more, deletes, and
+commits VACUUM END. A commit in between could name a file deleted right after its check.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class VacuumUnderWayError(EngineError):
-    """A VACUUM with a short retention may be deleting files that a commit was to add."""
+    """A VACUUM with a short retention may be deleting files a commit was to add."""
 
     code = "LAKE_VACUUM_UNDER_WAY"
     sqlstate = "40001"
@@ -37,12 +37,12 @@ class VacuumUnderWayError(EngineError):
 
 @dataclass
 class VacuumsUnderWay:
-    """VACUUMs that winning commits began and did not end: their versions, and what each may take."""
+    """VACUUMs begun but not ended by winning commits: versions, and the age of their files."""
 
     _under_way: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def meet(self, commit: LogCommit) -> None:
-        """A winning commit, which may be the beginning or the end of one."""
+        """Process a winning commit, which may start or end a VACUUM."""
         if commit.operation == VACUUM_START:
             self._under_way[_key(commit)] = commit.version, _takes_before_ms(commit)
         elif commit.operation == VACUUM_END and self._under_way:
@@ -50,7 +50,7 @@ class VacuumsUnderWay:
             self._under_way.pop(key if key in self._under_way else next(iter(self._under_way)))
 
     def find_vacuum(self, modified_ms: int) -> int | None:
-        """The version at which one began that may take a file of that time; None where none may."""
+        """Return the starting version of a VACUUM that may delete a file this old, or None."""
         takers = (
             version for version, before_ms in self._under_way.values() if modified_ms < before_ms
         )
@@ -72,7 +72,7 @@ def pauses_s() -> Iterator[float]:
 
 
 def _key(commit: LogCommit) -> str:
-    """What the beginning and the end of one VACUUM of this engine share; others say nothing."""
+    """Return the key common to the start and end of one VACUUM by this engine."""
     txn_id = commit.commit_info.txn_id if commit.commit_info else None
     return (txn_id or "").rpartition(":")[0] or f"version {commit.version}"
 

@@ -24,7 +24,7 @@ from engine.transaction.pending_commit import PendingCommit
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What rows made of a winning commit, how long it took of which budget, and how many files it read."""
+    """The result of row-level resolution: evidence, time, budget and number of files read."""
 
     settled: RowLevelOutcome
     duration_ms: int
@@ -33,21 +33,21 @@ class Resolution:
 
 
 class RowResolver(Protocol):
-    """How conflicts are resolved at row level, with whatever I/O that takes."""
+    """Resolves conflicts at row level, with the necessary I/O."""
 
     def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
-        """What rows say of a winning commit that files alone would stop. Never fails: then files decide."""
+        """Resolve a winning commit in conflict at file level; on failure files decide."""
         ...
 
     def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
-        """The pending commit with its pending deletion vectors written and named by its actions."""
+        """Write the pending deletion vectors and name them in the actions."""
         ...
 
 
 def validate(
     pending_commit: PendingCommit, winner: WinningCommit, rows: RowResolver | None
 ) -> PendingCommit:
-    """The pending commit on the state that a winning commit left; without `rows` files alone decide.
+    """Validate against a winning commit and rebase over it; without `rows` files decide.
 
     Raises:
         ConflictError: the two sides conflict, and rows do not resolve it.
@@ -113,7 +113,7 @@ def _add_decision(
     pending_commit: PendingCommit,
     resolution: Resolution | None = None,
 ) -> ConflictError:
-    """The conflict with the record of how it was decided."""
+    """Add the record of the decision to a conflict."""
     facts = conflict.conflict
     verdicts = stop_at_rule(overlap, facts.rule, resolution.duration_ms if resolution else None)
     decision = _decision(conflict, overlap, pending_commit, verdicts, resolution)
