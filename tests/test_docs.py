@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.transaction.pending_commit import ENGINE_INFO
+
 ROOT = Path(__file__).parents[1]
 DECISION = re.compile(r"- (\d{4}-\d\d-\d\d): \*\*")
 
@@ -133,6 +135,12 @@ def test_the_readme_leads_to_every_guide():
     text = (ROOT / "README.md").read_text("utf-8")
     guides = {path.name for path in (ROOT / "docs").glob("*.md")}
     assert {name for name in guides if f"(docs/{name})" not in text} == set()
+
+
+def test_a_version_has_its_section_and_is_what_commits_carry():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert version in _sections("CHANGELOG.md", "##")
+    assert f"lakeui/{version}" == ENGINE_INFO
 
 
 HOOKS = re.findall(

@@ -25,7 +25,7 @@ from engine.log.tip import Tip
 from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.staging import TableTerms
 
-ENGINE_INFO = "lakeui/0.1"
+ENGINE_INFO = "lakeui/0.2"
 
 
 @dataclass(frozen=True, slots=True)

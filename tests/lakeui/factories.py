@@ -126,7 +126,7 @@ def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: 
             "isolation_level": "WriteSerializable",
             "is_blind_append": operation in {"WRITE", "STREAMING UPDATE"},
             "user_name": "etl-nightly",
-            "engine_info": "lakeui/0.1",
+            "engine_info": "lakeui/0.2",
             "txn_id": f"9b1e77c0-0000-4000-8000-{table.pk:04d}{version:08d}",
             "files_added": added,
             "bytes_added": 9 * MIB,
@@ -208,7 +208,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
             predicate="status = 'open' AND channel = 'web'",
             isolation_level="WriteSerializable",
             user="price-fixer",
-            engine="lakeui/0.1",
+            engine="lakeui/0.2",
         ),
         winner=ConflictSide(
             operation="DELETE",
@@ -218,7 +218,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
             isolation_level="WriteSerializable",
             txn_id="5f7a77c0-93b5-4a53-8f18-0a4f6f0d1c11",
             user="gdpr-eraser",
-            engine="lakeui/0.1",
+            engine="lakeui/0.2",
         ),
         files=(
             ConflictFile(
@@ -371,7 +371,7 @@ class Story:
             predicate=self._predicate(operation),
             operation_metrics=self._metrics(operation),
             user_name=writer,
-            engine_info="delta-rs:1.6" if not writer else "lakeui/0.1",
+            engine_info="delta-rs:1.6" if not writer else "lakeui/0.2",
             read_version=None if not writer else version - {"OPTIMIZE": 4, "DELETE": 3, "MERGE": 2}.get(operation, 1),
             isolation_level="" if not writer else "SnapshotIsolation" if operation == "OPTIMIZE" else "WriteSerializable",
             is_blind_append=None if not writer else is_blind,

@@ -110,7 +110,7 @@ def _operation_fields(
     operation: str, writer: str, read_version: int | None, **fields: Any
 ) -> dict[str, Any]:
     said = {"operation": operation, "user_name": writer, "read_version": read_version}
-    usual = {"isolation_level": "WriteSerializable", "engine_info": "lakeui/0.1"}
+    usual = {"isolation_level": "WriteSerializable", "engine_info": "lakeui/0.2"}
     return said | usual | fields
 
 

@@ -13,7 +13,7 @@ from engine.reports.outbox import OutboxLimits, ReportOutbox
 from engine.reports.spool import Spool
 
 TAKEN = {"accepted": 1, "duplicates": 0, "refused": []}
-WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "lakeui/0.1"}
+WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "lakeui/0.2"}
 
 
 @dataclass

@@ -342,7 +342,7 @@ def test_commit_info_says_what_delta_spark_would_say():
         "isolationLevel": "WriteSerializable",
         "isBlindAppend": False,
         "userMetadata": "why",
-        "engineInfo": "lakeui/0.1",
+        "engineInfo": "lakeui/0.2",
         "txnId": "job-7",
     }
 

@@ -17,7 +17,7 @@ from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
 from tests.stateful.history import SCHEMA
 
-WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "lakeui/0.1"}
+WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "lakeui/0.2"}
 ROWS = tuple(("a", x) for x in range(6))
 
 

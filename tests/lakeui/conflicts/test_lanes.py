@@ -228,7 +228,7 @@ def test_a_bar_says_only_what_was_recorded(fields, said):
 @pytest.mark.parametrize(
     ("engine", "name"),
     [
-        ("lakeui/0.1", "this engine"),
+        ("lakeui/0.2", "this engine"),
         ("Apache-Spark/4.0.1 Delta-Lake/4.0.0", "delta-spark 4.0"),
         ("delta-rs:py-1.6.0", "delta-rs 1.6"),
         ("Databricks-Runtime/16.4.x-scala2.12", "Databricks 16.4"),
