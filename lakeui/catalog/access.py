@@ -1,9 +1,11 @@
-"""Who may do what to which table.
+"""Permissions: the actions of each person on each table.
 
 A role comes from the groups "reporter", "viewer", "operator", "maintainer" and "admin" (on every
-table) and from `TableGrant` (on one); the higher counts. Superusers are admins. Whoever has no role
-on a table, or that of a reporter, does not learn that it exists. A token may hold its bearer below
-their own role: the authentication leaves that bound as `role_ceiling` on the user it returns.
+table)
+and from `TableGrant` (on one); the higher counts. Superusers are admins. A table is hidden from
+people
+without a role on it, and from reporters. A token may limit its owner to a lower role: the
+authentication sets this limit as `role_ceiling` on the user.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +35,7 @@ _MAINTENANCE = frozenset({"create", "clone", "register", "optimize", "vacuum", "
 
 
 def role_of(user: Person, table: Table | None = None) -> Role | None:
-    """The role of a person on a table, or on every table where none is named; None: sees nothing."""
+    """Return a person's role on a table, or on every table if none is named; None: sees nothing."""
     if not isinstance(user, User) or not user.is_active:
         return None
     roles = [
@@ -50,7 +52,7 @@ def may(user: Person, action: str, table: Table | None = None) -> bool:
 
 
 def highest_role(user: Person) -> Role | None:
-    """A person's role on all tables or, where it is higher, on any one: a reporter's too."""
+    """Return a person's highest role on all tables or on any one, including reporter."""
     if not isinstance(user, User) or not user.is_active:
         return None
     granted = TableGrant.objects.filter(user=user).aggregate(highest=Max("role"))["highest"]
@@ -59,7 +61,7 @@ def highest_role(user: Person) -> Role | None:
 
 
 def visible_tables(user: Person) -> QuerySet[Table]:
-    """The tables a person may see."""
+    """Return the tables visible to a person."""
     if role_of(user) is not None:
         return Table.objects.all()
     if not isinstance(user, User) or not user.is_active:
@@ -70,7 +72,7 @@ def visible_tables(user: Person) -> QuerySet[Table]:
 
 
 def tables_to_report(user: Person) -> QuerySet[Table]:
-    """The tables whose conflicts a person's programs may report, whatever else they may do."""
+    """Return the tables whose conflicts a person's programs may report."""
     if not isinstance(user, User) or not user.is_active:
         return Table.objects.none()
     if _ceiling(user) not in (None, *REPORTERS):
@@ -81,7 +83,7 @@ def tables_to_report(user: Person) -> QuerySet[Table]:
 
 
 def tables_where(user: Person, action: str) -> QuerySet[Table]:
-    """The tables on which a person may do that, in one query however many there are."""
+    """Return the tables on which a person may do an action, in one query."""
     if not isinstance(user, User) or not user.is_active:
         return Table.objects.none()
     needed = ACTIONS[action]
@@ -101,7 +103,7 @@ def admins() -> QuerySet[User]:
 
 
 def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
-    """The action a job needs: what cannot be undone, and any kind not known here, needs "admin"."""
+    """Return the action of a job: "admin" for irreversible and unknown kinds."""
     if kind == "script":
         return _strictest(parameters)
     if kind in _WRITES:
@@ -116,7 +118,7 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _strictest(parameters: Mapping[str, Any]) -> str:
-    """What the step that needs most needs; for a script, whose steps are checked one by one."""
+    """Return the strictest action of a script's steps; the steps are checked one by one."""
     steps = parameters.get("steps")
     listed_steps = steps if isinstance(steps, list) else []
     needed = [

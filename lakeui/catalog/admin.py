@@ -42,7 +42,7 @@ auditlog.register(
 
 
 def mask_value(_value: str) -> str:
-    """What the audit log keeps of a password's hash."""
+    """Mask a password's hash for the audit log."""
     return "…"
 
 
@@ -85,7 +85,7 @@ class TableAdmin(admin.ModelAdmin):
 
     @admin.display(description="schema")
     def columns(self, table: Table) -> str:
-        """A schema may be megabytes: the table's own page shows it in pages."""
+        """Return the number of columns: the table's page shows a schema, which may be megabytes."""
         return f"{len(top_fields(table)):,} columns at the top"
 
     def has_add_permission(self, _request: HttpRequest) -> bool:
@@ -183,7 +183,7 @@ class TableSyncAdmin(InternalAdmin):
 
 @admin.register(Preview)
 class PreviewAdmin(InternalAdmin):
-    """What was requested; the rows show on their page, to whoever may see the table."""
+    """Requested previews; the rows are on their page, for people who may see the table."""
 
     list_display = ["table", "version", "asked_at", "read_at", "error_code"]
     list_filter = ["error_code"]

@@ -1,6 +1,6 @@
-"""How far the clocks of the hosts that write here are trusted."""
+"""Tolerance for the clocks of hosts that write here."""
 
 from datetime import timedelta
 
 CLOCKS_DIFFER = timedelta(minutes=1)
-"""So much at most, of hosts whose clocks are kept."""
+"""The largest difference between synchronized clocks."""

@@ -1,7 +1,8 @@
-"""Which tables a command names beside the one it is for, and who may read what it says.
+"""The other tables named by a command, and the people who may read its text.
 
-A command's text tells of every table in it, and so does what a worker says of it: they are for those
-who may see all of them.
+A command's text reveals every table in it, and so does a worker's output about it: both are for
+people
+who may see all of these tables.
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,14 @@ from lakeui.catalog.models import Table
 
 
 class CommandHolder(Protocol):
-    """What holds a command: a job, a schedule."""
+    """An object with a command: a job, a schedule."""
 
     kind: Any
     parameters: Any
 
 
 def list_table_names(command: Command) -> frozenset[str]:
-    """The tables that a command reads beside its own, and those that a script's steps change, as written.
+    """Return the other tables that a command reads, and those that a script changes, as written.
 
     Raises:
         ExpressionError: (`StatementError`) a query that is not understood.
@@ -37,7 +38,7 @@ def list_table_names(command: Command) -> frozenset[str]:
 
 
 def table_called(text: str) -> Table | None:
-    """The table of that name, or at that place as it was registered."""
+    """Return the table of this name, or registered at this location."""
     return Table.objects.filter(Q(name=text) | Q(uri=text)).first()
 
 
@@ -48,7 +49,7 @@ def names_others(asked: CommandHolder) -> bool:
 
 
 class Reader:
-    """A person who reads commands. It keeps which tables they see: make one for each answer."""
+    """A reader of commands. It caches the visible tables: create one for each answer."""
 
     def __init__(self, user: Person) -> None:
         self._user = user
@@ -59,14 +60,14 @@ class Reader:
         return role_of(self._user) is not None
 
     def may_read(self, asked: CommandHolder) -> bool:
-        """Whether they may see every table that the command names."""
+        """Whether the person may see every table in the command."""
         if self.sees_all:
             return True
         names = _names(asked)
         return names is not None and names <= self._seen
 
     def may_read_statement(self, statement: str) -> bool:
-        """Whether they may see every table that a statement in SQL names, as far as one knows."""
+        """Whether the person may see every table in an SQL statement, as far as it parses."""
         if self.sees_all:
             return True
         try:

@@ -1,7 +1,8 @@
-"""How many commits the mirror saw land in each hour, of all tables together, and of what size.
+"""Mirrored commits in each hour, of all tables together: their number and size.
 
-Counting ten million rows takes a second; a month of hours is 720 rows. The mirror adds to them with
-the commits it writes, in the same transaction.
+Counting ten million rows takes a second; a month of hours is 720 rows. The mirror updates them with
+the
+commits that it writes, in the same transaction.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from lakeui.catalog.stored_sums import add_to
 
 @dataclass(frozen=True, slots=True)
 class CommitSums:
-    """Commits, and the sizes of the files that they added and removed."""
+    """A number of commits, and the sizes of their added and removed files."""
 
     commits: int = 0
     bytes_added: int = 0
@@ -38,7 +39,7 @@ class CommitSums:
 
 
 def commits_since(user: Person, since: datetime) -> int:
-    """Commits on the tables a person may see: whole hours from the sums, what is left one by one."""
+    """Count commits on visible tables: whole hours from the sums, the rest one by one."""
     if role_of(user) is None:
         return Commit.objects.filter(
             table__in=visible_tables(user), committed_at__gte=since
@@ -50,9 +51,9 @@ def commits_since(user: Person, since: datetime) -> int:
 
 
 def growth_since(user: Person, since: datetime) -> int | None:
-    """Bytes that commits added less those they removed, in the whole hours since.
+    """Return the bytes added less those removed by commits, in the whole hours since.
 
-    None for a person without a role on every table: their tables' commits alone are not summed.
+    Return None for a person without a role on every table: the sums do not separate tables.
     """
     if role_of(user) is None:
         return None
@@ -82,7 +83,7 @@ def count_out(table: Table) -> None:
 
 
 def recount() -> None:
-    """All hours anew, from the commits that are there."""
+    """Recompute all hours from the mirrored commits."""
     by_hour = _sum_by_hour(Commit.objects.all())
     with transaction.atomic():
         CommitHour.objects.all().delete()

@@ -30,7 +30,7 @@ class _Files:
 
 
 def commit_row(table: Table, commit: LogCommit, raw: bytes) -> NewRow:
-    """The row of a version. `raw` is the beginning of its file."""
+    """Return the row of a version. `raw` is the beginning of its file."""
     info = commit.commit_info or _EMPTY
     files, changes = _files(commit), file_changes(info.operation, commit.actions)
     touched = files.all
@@ -83,7 +83,7 @@ def _cut(value: str | None, limit: int | None = None) -> str:
 
 
 def file_rows(key: int, commit: LogCommit, raw: bytes) -> list[NewRow]:
-    """The rows of the files that the commit saved under a key touched, up to the cap."""
+    """Return the rows of the files in the commit of this key, up to the cap."""
     touched, is_clean = _files(commit).all, _is_clean(commit, raw)
     return [
         _file_row(key, file, is_clean=is_clean)
@@ -124,7 +124,7 @@ def _files(commit: LogCommit) -> _Files:
 
 
 def _live_rows(files: Iterable[AddFile | RemoveFile]) -> int | None:
-    """Rows of files that no deletion vector marks; null where one has no statistics."""
+    """Return the number of unmarked rows in files; None if a file has no statistics."""
     rows = 0
     for file in files:
         count = log_values.row_count(file.stats)
@@ -135,7 +135,7 @@ def _live_rows(files: Iterable[AddFile | RemoveFile]) -> int | None:
 
 
 def _rows_deleted_by_vectors(removes: Iterable[RemoveFile], restated: Iterable[AddFile]) -> int:
-    """Rows that a vector marks now. A file that comes with its vector, as of a CLONE, lost none here."""
+    """Count rows newly marked by vectors. A file added with its vector, as by CLONE, has none."""
     before = {remove.path: _cardinality(remove) for remove in removes}
     rows = sum(
         max(0, _cardinality(add) - before[add.path]) for add in restated if add.path in before

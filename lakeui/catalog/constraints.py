@@ -1,4 +1,4 @@
-"""CHECK constraints: properties of a table, which writers enforce."""
+"""CHECK constraints: properties of a table, enforced by writers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class CheckConstraint:
 
 
 def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
-    """The CHECK constraints of a table, by name."""
+    """Return the CHECK constraints of a table, by name."""
     constraints = (
         CheckConstraint(key.removeprefix(_PREFIX), str(value))
         for key, value in properties.items()

@@ -1,4 +1,4 @@
-"""What a table was at a version, from the mirrored commits alone, and how two such compare."""
+"""A table's definition at a version, from mirrored commits alone, and differences between two."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ NOTHING = Definition((), (), ())
 
 
 def definition_at(table: Table, version: int) -> Definition | None:
-    """The table's own row where nothing changed since; else the last commit that changed it."""
+    """Return the table's own row if nothing changed since; else the last commit that changed it."""
     changed = table.commits.filter(DEFINES, changes_metadata=True)
     if version >= (table.version or 0) or not changed.filter(version__gt=version).exists():
         return _definition(_parse_schema(table.schema), table.properties, table.partition_columns)
@@ -42,7 +42,7 @@ def definition_at(table: Table, version: int) -> Definition | None:
 
 
 def protocol_at(table: Table, version: int) -> tuple[str, ...] | None:
-    """The protocol's lines, found the same way."""
+    """Return the protocol's lines, found as `definition_at` does."""
     changed = table.commits.filter(DEFINES, changes_protocol=True)
     if version >= (table.version or 0) or not changed.filter(version__gt=version).exists():
         return _protocol_lines(
@@ -71,7 +71,7 @@ def protocol_lines(protocol: Protocol) -> tuple[str, ...]:
 
 
 def read_definition_actions(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
-    """What a commit's kept text says of the table; the text may be cut."""
+    """Return the metadata and protocol in a commit's stored text, which may be cut."""
     try:
         actions = list(decode_lines(commit.raw.encode()))
     except EngineError:
@@ -81,7 +81,7 @@ def read_definition_actions(commit: Commit) -> tuple[Metadata | None, Protocol |
 
 
 def read_kept_clustering(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
-    """What the kept text of a commit that made a table adds to its layout; nothing if unclustered."""
+    """Return the clustering in the stored text of a commit that created a table."""
     try:
         actions = list(decode_lines(commit.raw.encode()))
         schema = parse_schema(metadata.schema_string)

@@ -1,4 +1,4 @@
-"""What versions changed: one by one, and from one to another."""
+"""The changes of versions: one by one, and from one to another."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,10 +29,12 @@ _NOT_KEPT = "The definition before it is not mirrored, so what it changed is not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """From `older`, exclusive, to `newer`. `sections` is None where the definition is not kept.
+    """The changes from `older`, exclusive, to `newer`.
 
-    `missing` versions are not mirrored. Rows are None where some commit does not record them.
-    `effects` are sentences on what it means for those who read and write.
+    `sections` is None if the definition is not stored. `missing` versions are not mirrored. Rows
+    are None if
+    some commit does not record them. `effects` are sentences on the consequences for readers and
+    writers.
     """
 
     older: int
@@ -65,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """A version that changed the definition. `sections` is None where `gap` says why it is not known."""
+    """A version that changed the definition. `sections` is None if unknown; `gap` says why."""
 
     commit: Commit
     sections: tuple[DiffSection, ...] | None
@@ -78,7 +80,7 @@ class DefinitionChange:
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """What it means for those who read and write; nothing where it made the table."""
+        """The consequences for readers and writers; none for the creation of the table."""
         if _makes(self.commit):
             return ()
         versions = (self.commit.version,) if self.commit.changes_metadata else ()
@@ -90,12 +92,12 @@ class DefinitionChange:
 
 
 def versions_between(table: Table, older: int, newer: int) -> QuerySet[Commit]:
-    """The commits after `older`, up to `newer`, that are mirrored."""
+    """Return the mirrored commits after `older`, up to `newer`."""
     return table.commits.filter(version__gt=older, version__lte=newer).defer("raw")
 
 
 def difference(table: Table, older: int, newer: int) -> Difference | None:
-    """What changed from one version to another; None where no version between is mirrored."""
+    """Return the changes from one version to another; None if no version between is mirrored."""
     between = versions_between(table, older, newer).order_by()
     sums = between.aggregate(
         n=Count("pk"),
@@ -142,7 +144,7 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
 
 
 def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
-    """The latest versions that changed schema, properties, layout or protocol, latest first."""
+    """Return the latest versions that changed schema, properties, layout or protocol."""
     changed = table.commits.filter(DEFINES)
     commits = list(changed.order_by("-version")[: limit + 1])
     before: Definition | None = None
@@ -154,7 +156,7 @@ def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
 
 
 def change_of(commit: Commit) -> DefinitionChange | None:
-    """What one version changed of the definition; None where it changed nothing of it."""
+    """Return a version's changes of the definition; None if there are none."""
     if not (commit.changes_metadata or commit.changes_protocol):
         return None
     before = None
@@ -169,7 +171,7 @@ def change_of(commit: Commit) -> DefinitionChange | None:
 def _change(
     commit: Commit, before: Definition | None
 ) -> tuple[DefinitionChange, Definition | None]:
-    """What a version changed, and the definition after it as far as it is known."""
+    """Return the changes of a version, and the definition after it if known."""
     metadata, protocol = read_definition_actions(commit)
     now = definition_of(metadata) if metadata else None
     shown = now
@@ -191,7 +193,7 @@ def _makes(commit: Commit) -> bool:
 def _find_definition_changes(
     commit: Commit, before: Definition | None, now: Definition | None
 ) -> tuple[tuple[DiffSection, ...] | None, str]:
-    """What a version changed; else why that is not known."""
+    """Return the changes of a version; else why they are unknown."""
     if not commit.changes_metadata:
         return (), ""
     if now is None:
@@ -241,7 +243,7 @@ _PROPERTIES = {
 def effects_of_sections(
     sections: Sequence[DiffSection], metadata_versions: Sequence[int]
 ) -> Iterator[str]:
-    """What the differences do, in sentences, the gravest first."""
+    """Describe the effects of the differences in sentences, the gravest first."""
     by_name = {section.name: section for section in sections}
     if "Protocol" in by_name:
         yield from _describe_protocol_changes(by_name["Protocol"])
@@ -300,7 +302,7 @@ def _describe_metadata_changes(versions: Sequence[int]) -> str:
 
 
 def _columns(section: DiffSection, sign: str) -> dict[str, None]:
-    """Names of the columns, nested ones too, whose line came or went; in order, each once."""
+    """Return the added or removed columns, nested ones too; in order, each once."""
     return dict.fromkeys(subject(line.text) for line in section.lines if line.sign == sign)
 
 

@@ -1,7 +1,9 @@
 """Tables found below a root by listing its directories; registered by choice.
 
-Directories are examined depth first and by name, so that the last one says how far a search is. A
-directory with files in `_delta_log` is a table, and what lies below it is its own. Directories that
+Directories are examined depth first and by name, so that the last one marks the progress of a
+search. A
+directory with files in `_delta_log` is a table, and everything below it is its own. Directories
+that
 begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
 """
 
@@ -41,7 +43,7 @@ MOST_REGISTERED = 500  # at once
 MOST_BOUNDS = 50  # of directories, in one round of a search that is repeated
 MOST_HOURS = 24 * 365
 PATIENCE = timedelta(minutes=2)
-"""How long a worker that says nothing may still be listing."""
+"""How long a silent worker may still be listing."""
 SLICE_S = 20.0
 _BATCH = 200
 _NAMED = re.compile(r"\{(path|name|parent)\}")
@@ -49,7 +51,7 @@ _NAMED = re.compile(r"\{(path|name|parent)\}")
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that was examined, by its path below the root; `problem`: it cannot be listed."""
+    """An examined directory, by its path below the root; `problem`: it cannot be listed."""
 
     path: str
     is_table: bool = False
@@ -58,14 +60,14 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationResult:
-    """What registering did: the tables that are known now, and by place why others are not."""
+    """The result of registering: the registered tables, and other tables' errors by location."""
 
     tables: list[Table] = field(default_factory=list)
     refused: dict[str, EngineError] = field(default_factory=dict)
 
 
 def iter_directories(store: Store, after: str = "") -> Iterator[Directory]:
-    """The directories below a store's root, those after a path; the root itself where it is a table."""
+    """Iterate over directories below a store's root after a path; only the root of a table."""
     if not after and _is_table(store, ""):
         yield Directory("", is_table=True)
         return
@@ -73,7 +75,7 @@ def iter_directories(store: Store, after: str = "") -> Iterator[Directory]:
 
 
 def name_for(root: str, path: str, naming: str) -> str:
-    """The name a table would get: `{path}` with dots, `{name}` the last part of it, `{parent}` before."""
+    """Return a table's proposed name: `{path}` with dots, `{name}` its end, `{parent}` above."""
     parts = path.split("/") if path else [root.rstrip("/").rpartition("/")[2]]
     values = {
         "path": ".".join(parts),
@@ -84,7 +86,7 @@ def name_for(root: str, path: str, naming: str) -> str:
 
 
 def check_search(root: str, naming: str) -> str:
-    """The one spelling of a root that may be searched.
+    """Return the canonical spelling of a root to search.
 
     Raises:
         RequestError: it lies under no root of `TABLE_ROOTS`, or the naming names nothing.
@@ -107,15 +109,15 @@ def request_discovery(
     every_hours: int | None = None,
     registers: bool = False,
 ) -> Discovery:
-    """Have a light worker search, once or again and again.
+    """Have a light worker search, once or repeatedly.
 
     Args:
-        root: a place under TABLE_ROOTS.
+        root: a location under TABLE_ROOTS.
         match: a pattern of paths; blank fits all.
-        naming: how tables are called.
-        by: who asks, and registers.
-        every_hours: it is repeated so long after it ended.
-        registers: what a complete search has found is registered.
+        naming: the names of tables.
+        by: the requester, who also registers the tables.
+        every_hours: hours from its end until the search is repeated.
+        registers: whether the tables of a complete search are registered.
 
     Raises:
         RequestError: as `check_search`; or too many searches are repeated.
@@ -144,9 +146,9 @@ def request_discovery(
 
 
 def repeat_due(now: datetime) -> int:
-    """Begin the searches that are to be repeated by now; how many. One that rests at a bound goes on.
+    """Begin the due repeated searches; return how many. A search that stopped at a limit continues.
 
-    At once, until one round of it has examined as much as `MOST_BOUNDS` bounds are.
+    It continues at once, until one round of it has examined `MOST_BOUNDS` times the limit.
     """
     if settings.READ_ONLY:
         return 0
@@ -176,7 +178,7 @@ def _repeat_discovery(discovery: Discovery, now: datetime) -> bool:
 
 
 def _goes_on(discovery: Discovery) -> bool:
-    """It rests at its bound, not at a root that is unreachable nor at as many tables as are kept."""
+    """Return whether it stopped at its limit, not at an unreachable root or at too many tables."""
     examined = discovery.examined + discovery.unreadable
     return (
         not discovery.is_complete
@@ -186,7 +188,7 @@ def _goes_on(discovery: Discovery) -> bool:
 
 
 def go_on(discovery: Discovery) -> None:
-    """Have a search that rests at a bound examine as many directories again."""
+    """Let a search that stopped at a limit examine as many directories again."""
     rests = Discovery.objects.filter(pk=discovery.pk, finished_at__isnull=False, is_complete=False)
     more = F("examined") + F("unreadable") + settings.DISCOVER_MAX_DIRECTORIES
     if rests.update(finished_at=None, seen_at=None, bound=more, problem=""):
@@ -202,7 +204,7 @@ def wake(discovery_id: int) -> None:
 
 
 def wake_all() -> None:
-    """Send the searches that no worker is at: it died, or the broker was away."""
+    """Send searches without a worker: it died, or the broker was unreachable."""
     idle = nobody_at_it(timezone.now(), PATIENCE)
     for pk in Discovery.objects.filter(idle, finished_at=None).values_list("pk", flat=True):
         wake(pk)
@@ -230,7 +232,7 @@ def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
 def register_found(
     places: Iterable[tuple[str, str]], by: User | None, register: Callable[..., Table] | None = None
 ) -> RegistrationResult:
-    """Register tables by place and name; one that is refused keeps no other from it."""
+    """Register tables by location and name; a refused table does not stop the others."""
     done = RegistrationResult()
     for place, name in places:
         try:
@@ -241,13 +243,13 @@ def register_found(
 
 
 def not_registered(discovery: Discovery) -> list[DiscoveredTable]:
-    """What it found that is not known yet."""
+    """Return the unregistered tables of a search."""
     registered = set(Table.objects.values_list("uri", flat=True))
     return [row for row in discovery.tables.all() if row.place not in registered]
 
 
 def place_of(root: str, path: str) -> str:
-    """A table's place."""
+    """Return a table's location."""
     return f"{root.rstrip('/')}/{path}" if path else root
 
 
@@ -286,7 +288,7 @@ def _search(discovery: Discovery, until: float) -> bool:
 
 
 def _register_new(discovery: Discovery) -> str:
-    """Register what is new, as whoever asked for the search; what went wrong, in words."""
+    """Register new tables for the search's requester; return the problem in words."""
     by = discovery.requested_by
     if settings.READ_ONLY or by is None or not may(by, "maintain"):
         return "Nothing was registered: who requested this may not register tables any more."
@@ -300,13 +302,13 @@ def _register_new(discovery: Discovery) -> str:
 
 
 def _list_unregistered_places() -> set[str]:
-    """The places of tables that somebody unregistered, as the audit has them."""
+    """Return the locations of tables that somebody unregistered, from the audit log."""
     entries = LogEntry.objects.get_for_model(Table).filter(action=LogEntry.Action.DELETE)
     return set(entries.values_list("changes__place__0", flat=True))
 
 
 def _keep(discovery: Discovery, batch: list[Directory]) -> int:
-    """Write down what was examined, in one transaction with how far it is; how many were found so far."""
+    """Store examined directories and progress in one transaction; return the number of tables."""
     fitting = [one for one in batch if one.is_table and matches(one.path, discovery.match)]
     tables = [
         DiscoveredTable(
@@ -374,7 +376,7 @@ def _examine_directory(store: Store, path: str, depth: int) -> Iterator[Director
 
 
 def _may_hold_tables(store: Store, path: str) -> bool:
-    """Not a table, nor a directory that cannot be listed, which was told when it was examined."""
+    """Return whether a directory can be listed and is no table; errors were reported before."""
     try:
         return not _is_table(store, path)
     except StorageError:
@@ -382,7 +384,7 @@ def _may_hold_tables(store: Store, path: str) -> bool:
 
 
 def _replace_invalid_utf8(path: str) -> str:
-    """The path as a database takes it. A name that is changed comes later than it was, by name."""
+    """Return the path as a database takes it. A changed name sorts later than the original."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,13 +1,13 @@
-"""Searches for tables, and what they found: not part of the mirror, no log says it again."""
+"""Searches for tables and their results: not part of the mirror, because no log has them."""
 
 from django.conf import settings
 from django.db import models
 
 
 class Discovery(models.Model):
-    """A search for tables below a root, under way while `finished_at` is null: see `discovery.py`.
+    """A search for tables below a root, running while `finished_at` is null: see `discovery.py`.
 
-    `cursor` is the directory that was examined last; a search goes on after it.
+    `cursor` is the last examined directory; a search continues after it.
     """
 
     root = models.CharField(max_length=2000)
@@ -37,7 +37,7 @@ class Discovery(models.Model):
 
 
 class DiscoveredTable(models.Model):
-    """A table that a search found, and the name it would get."""
+    """A table found by a search, with its proposed name."""
 
     discovery = models.ForeignKey(Discovery, on_delete=models.CASCADE, related_name="tables")
     place = models.CharField(max_length=2000)
@@ -54,7 +54,7 @@ class DiscoveredTable(models.Model):
 
 
 class UnregisteredTable(models.Model):
-    """A table that a repeated search found and nobody registered, kept from one round to the next."""
+    """An unregistered table of a repeated search, kept from one round to the next."""
 
     discovery = models.ForeignKey(
         Discovery, on_delete=models.CASCADE, related_name="unregistered_tables"

@@ -1,4 +1,4 @@
-"""The seven families of operations: what an operation does, whatever an engine calls it."""
+"""The seven families of operations: an operation's effect, under any engine's name for it."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _FAMILY_OF_WORD = {word: family for family, words in FAMILIES.items() for word i
 
 
 def family_of(operation: str) -> str:
-    """The family of an operation's name or a job's kind; "other" where none fits."""
+    """Return the family of an operation's name or a job's kind; "other" if none fits."""
     words = operation.upper().replace("_", " ").split()
     if not words:
         return "other"

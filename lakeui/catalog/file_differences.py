@@ -1,4 +1,4 @@
-"""Which files came, went or got another deletion vector from one version of a table to another."""
+"""Files added, removed or with another deletion vector from one version of a table to another."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ def _compare_files(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDif
 
 
 def _order(file: ChangedFile) -> tuple[int, int]:
-    """By version; within one, a file that only got another vector goes before it comes."""
+    """Sort by version; in one, a file with only another vector is removed, then added."""
     return file.version, _GONE_FIRST[file.action]
 
 

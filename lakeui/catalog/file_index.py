@@ -1,8 +1,10 @@
-"""What sums must know of every file of a table, by its path: 41 bytes for a live one.
+"""The figures of every file of a table for its sums, by path: 41 bytes for a live file.
 
-A path and the id of a deletion vector are kept as their hashes, of 64 bits and keyed anew by every
-process. What is not found is surely not there; that a new path has the hash of one of a million is as
-likely as 1 in 18,000,000,000,000.
+A path and the id of a deletion vector are stored as hashes of 64 bits, keyed anew by every process.
+A
+path that is not found is surely absent; a new path collides with one of a million with a
+probability
+of 1 in 18,000,000,000,000.
 """
 
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ class PathFiles:
 
 
 class MirroredFileIndex:
-    """The files of a version: as they were read, and the paths that changed since."""
+    """The files of a version as they were read, and the paths changed since."""
 
     def __init__(self, files: pa.Table, tombstones: pa.Table) -> None:
         """Of `snapshot.files()` with its column `dv_id`, and of the tombstones of the state."""
@@ -48,12 +50,12 @@ class MirroredFileIndex:
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes, about."""
+        """Its approximate memory in bytes."""
         size = self._live.size_bytes + self._gone.size_bytes
         return size + _BYTES_A_CHANGED_PATH * len(self.changed)
 
     def files_at(self, path: str) -> PathFiles:
-        """The files of a path, to be changed in place."""
+        """Return the files of a path, to be changed in place."""
         files = self.changed.get(path)
         if files is None:
             live = {
@@ -66,7 +68,7 @@ class MirroredFileIndex:
 
 
 def mark_of(vector_id: str | None) -> int:
-    """What a deletion vector is known by in an index; 0 is none."""
+    """Return the mark of a deletion vector in an index; 0 is none."""
     return 0 if vector_id is None else hash(vector_id)
 
 
@@ -94,7 +96,7 @@ class _NumberRows:
         return sum(numbers.nbytes for numbers in (self._hashes, *self._columns))
 
     def rows_at(self, path: str) -> Iterator[tuple[int, list[int | None]]]:
-        """The mark of each row of a path, and its numbers."""
+        """Iterate over the rows of a path: the mark of each, and its numbers."""
         key = np.int64(hash(path))
         first = int(np.searchsorted(self._hashes, key, "left"))
         last = int(np.searchsorted(self._hashes, key, "right"))

@@ -1,4 +1,4 @@
-"""How a table's live files lie: sizes, partitions, rows marked deleted, what is not clustered yet."""
+"""The layout of a table's live files: sizes, partitions, rows marked deleted, unclustered files."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -25,7 +25,7 @@ _Row = tuple[Mapping[str, str | None], int, int | None, int]
 
 @dataclass(slots=True)
 class Partition:
-    """Files of one partition; `small` are under the size that counts as small."""
+    """Files of one partition; `small` counts those below the small-file size."""
 
     name: str
     values: Mapping[str, str | None] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Partition:
 
 @dataclass(slots=True)
 class Density:
-    """Files of which such a share of rows is marked deleted."""
+    """Files with this share of rows marked deleted."""
 
     name: str
     files: int = 0
@@ -52,7 +52,7 @@ class Density:
 
 @dataclass(slots=True)
 class FileLayout:
-    """Sums over the live files that are mirrored; the largest `PARTITIONS_SHOWN` partitions."""
+    """Sums over the mirrored live files; the largest `PARTITIONS_SHOWN` partitions."""
 
     sizes: list[int] = field(default_factory=list)
     partitions: list[Partition] = field(default_factory=list)
@@ -80,7 +80,7 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class UnclusteredFiles:
-    """Live files written after the last OPTIMIZE that is mirrored; all of them if there was none."""
+    """Live files written after the last mirrored OPTIMIZE; all of them if there was none."""
 
     since: Commit | None
     files: int
@@ -107,7 +107,7 @@ def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
 
 
 def measure_unclustered(table: Table) -> UnclusteredFiles | None:
-    """What of a clustered table was written since its last OPTIMIZE; None for any other table."""
+    """Measure the data written since a clustered table's last OPTIMIZE; None for other tables."""
     if not table.clustering_columns:
         return None
     optimized = table.commits.filter(operation="OPTIMIZE").defer("raw").order_by("-version").first()

@@ -11,7 +11,7 @@ from lakeui.catalog import log_values
 
 
 class FileNumbers(NamedTuple):
-    """What a live file adds to the sums. `rows` is None where its statistics do not say."""
+    """A live file's contribution to the sums. `rows` is None without statistics."""
 
     size: int
     rows: int | None
@@ -20,7 +20,7 @@ class FileNumbers(NamedTuple):
 
 @dataclass(slots=True)
 class FileSums:
-    """Sums over live files; `rows` over those whose statistics say how many they hold."""
+    """Sums over live files; `rows` over those with a row count in their statistics."""
 
     files: int = 0
     size: int = 0
@@ -46,7 +46,7 @@ class FileSums:
         )
 
     def count(self, file: FileNumbers, sign: int) -> None:
-        """A file came (1) or left (-1)."""
+        """Count an added (1) or removed (-1) file."""
         self.files += sign
         self.size += sign * file.size
         self.small += sign * (file.size < settings.SMALL_FILE_BYTES)
@@ -56,7 +56,7 @@ class FileSums:
         self.vectored += sign * (file.deleted is not None)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `Table` about them."""
+        """Return the fields of `Table` about them."""
         rows = None if self.without_rows else self.rows - self.deleted
         return {
             "file_count": self.files,

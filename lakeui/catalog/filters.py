@@ -1,4 +1,4 @@
-"""What tables and versions can be narrowed by, in pages and REST alike."""
+"""Filters of tables and versions, in pages and REST alike."""
 
 from collections import Counter
 from typing import Any
@@ -59,7 +59,7 @@ class TableFilter(django_filters.FilterSet):
 
 
 class CommitFilter(django_filters.FilterSet):
-    """Versions of a table by what was done, by whom, when and to what."""
+    """Filters versions of a table by operation, writer, time and change."""
 
     operation = TextFilter(lookup_expr="iexact", label="Operation")
     user = TextFilter(field_name="user_name", lookup_expr="iexact", label="Writer")
@@ -137,12 +137,12 @@ class LiveFileFilter(django_filters.FilterSet):
 
 
 def filter_by_table(text: str) -> Q:
-    """Rows whose `table` has that id or name."""
+    """Return the condition for rows whose `table` has this id or name."""
     return Q(table__in=table_ids(text))  # by number: an index has it
 
 
 def table_ids(text: str) -> list[int]:
-    """The numbers of the tables that have that id or name."""
+    """Return the ids of the tables with this id or name."""
     named = Q(name=text)
     is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
     tables = Table.objects.filter(named | Q(pk=int(text)) if is_id else named)
@@ -150,22 +150,23 @@ def table_ids(text: str) -> list[int]:
 
 
 def count_by_table(rows: QuerySet[Any]) -> Counter[int]:
-    """How many of these rows, which have a `table`, each table has; those of none are not counted."""
+    """Count these rows by their `table`; rows without one are not counted."""
     return Counter(dict(_count_by_table(rows)))
 
 
 def most_by_table(rows: QuerySet[Any], most: int) -> tuple[list[int], int]:
-    """The tables that have most of these rows, by number, and how many tables have any."""
+    """Return the tables with the most of these rows, by id, and the number of tables with any."""
     of_all = Window(Count("*"))
     ranked = list(_count_by_table(rows).annotate(all=of_all).order_by("-n", "of")[:most])
     return [table for table, _, _ in ranked], ranked[0][2] if ranked else 0
 
 
 def _count_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pairs
-    """Of each table its number and how many of these rows it has.
+    """Return pairs of a table's id and its number of these rows.
 
-    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by
-    table, from an index that does not hold what they are filtered by.
+    They are grouped by a computed value: grouped by the column itself, SQLite scans all rows, table
+    by
+    table, in an index without the filtered columns.
     """
     of_tables = rows.filter(table__isnull=False).annotate(of=Coalesce("table_id", 0))
     return of_tables.values_list("of").annotate(n=Count("*"))

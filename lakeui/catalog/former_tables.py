@@ -1,7 +1,7 @@
-"""A table is dropped, and another made in its place: its versions begin at 0 again.
+"""A table dropped and replaced by another at its location: versions begin at 0 again.
 
-What is on record of the former table's versions, by jobs, conflicts and reports, stays and tells of no
-version that is there now. The mirror itself is forgotten when that is noticed.
+Records about the former table's versions, by jobs, conflicts and reports, are kept, but describe no
+current version. The mirror itself is deleted when the replacement is noticed.
 """
 
 from datetime import datetime
@@ -13,9 +13,9 @@ from lakeui.catalog.models import Table
 
 
 def filter_current_table(table: Table, at: str) -> Q:
-    """Of rows about versions of a table those of the one that is there; `at` is when theirs ended.
+    """Return the condition for rows about the current table; `at` is the field with their end.
 
-    Rows without that time are taken, and all where the beginning of the log is not mirrored.
+    Rows without that time match, and so do all rows if the beginning of the log is not mirrored.
     """
     if table.begun_at is None:
         return Q()
@@ -23,6 +23,6 @@ def filter_current_table(table: Table, at: str) -> Q:
 
 
 def is_former(table: Table, at: datetime | None) -> bool:
-    """Whether what ended then was about a table that is not there any more."""
+    """Whether an event that ended at `at` belongs to a former table."""
     begun_at = table.begun_at
     return at is not None and begun_at is not None and at < begun_at - CLOCKS_DIFFER

@@ -1,4 +1,4 @@
-"""How a table's size and number of files came to be what they are, from what commits record."""
+"""The development of a table's size and number of files, from the records of commits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Growth:
 
 
 def growth(table: Table) -> Growth:
-    """Back from what the table is now, as far as its latest versions are mirrored without a gap."""
+    """Return the growth, computed back from the current state as far as versions are mirrored."""
     rows = list(
         table.commits.order_by("-version").values_list(
             "version",
@@ -71,7 +71,7 @@ def _unbroken(rows: Iterable[_Row]) -> Iterator[_Row]:
 
 
 def _points(table: Table, rows: Iterable[_Row]) -> Iterator[GrowthPoint]:
-    """Latest first; what a commit added is taken off again on the way back."""
+    """Yield points, latest first; each commit's additions are subtracted on the way back."""
     size, files = table.size_bytes, table.file_count
     for version, at, added, removed, files_added, files_removed, restated in rows:
         yield GrowthPoint(version, at, max(size, 0), max(files, 0))
@@ -80,7 +80,7 @@ def _points(table: Table, rows: Iterable[_Row]) -> Iterator[GrowthPoint]:
 
 
 def _some(points: Sequence[GrowthPoint]) -> Iterator[GrowthPoint]:
-    """The last point of each of equal spans of time; of versions where times are not recorded."""
+    """Yield the last point of each of equal spans of time, or of versions without times."""
     if len(points) <= GROWTH_POINTS:
         yield from points
         return

@@ -10,9 +10,9 @@ _READ_AS = "%Y-%m-%d %H"
 
 
 class UtcHour(Func):
-    """The hour that a moment lies in, as text that sorts: `2026-11-22 09`.
+    """The hour of a time, as text that sorts: `2026-11-22 09`.
 
-    SQLite keeps moments as such text. Truncating them, Django would have it call Python at each row.
+    SQLite stores times as such text. Django's truncation would call Python for each row.
     """
 
     template = "to_char(%(expressions)s AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24')"
@@ -28,5 +28,5 @@ class UtcHour(Func):
 
 @lru_cache(maxsize=2_048)
 def hour_named(text: str) -> datetime:
-    """When an hour begins that was found so."""
+    """Return the start of an hour from its text."""
     return datetime.strptime(text, _READ_AS).replace(tzinfo=UTC)

@@ -1,8 +1,8 @@
 """Primary and foreign keys: logs do not hold them, so people enter them here. Nobody enforces them.
 
-They are entered by their parts, or as the SQL that other catalogues print:
+They are entered by their parts, or as SQL from other catalogs:
 `ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (a, b) NOT ENFORCED RELY`, and
-`… FOREIGN KEY (a) REFERENCES other (b) …`. What they promise about enforcement is not believed.
+`… FOREIGN KEY (a) REFERENCES other (b) …`. Their promises about enforcement are ignored.
 """
 
 import re
@@ -45,7 +45,7 @@ class Key:
 
 
 def parse_key(text: str) -> Key:
-    """The key that a statement, or its part from CONSTRAINT or PRIMARY KEY on, declares.
+    """Return the key declared by a statement, or by its part from CONSTRAINT or PRIMARY KEY on.
 
     Raises:
         RequestError: it declares none, or claims to be enforced.
@@ -69,13 +69,14 @@ def parse_key(text: str) -> Key:
 
 
 def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
-    """Keep a key of a table. None is the system itself.
+    """Store a key of a table; `by` None is the system itself.
 
-    A table that the person may not see is as if it were not registered.
+    A table hidden from the person counts as unregistered.
 
     Raises:
-        RequestError: with the field at fault: a column the schema lacks, a second primary key, a
-            name that is taken, or sides of a foreign key that do not fit.
+        RequestError: with the field at fault: a missing column, a second primary key, a taken name,
+            or
+            mismatched sides of a foreign key.
     """
     checked = build_key(table, key, by)
     checked.declared_by = by
@@ -88,7 +89,11 @@ def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
 
 
 def build_key(table: Table, key: Key, by: User | None) -> TableKey:
-    """The unsaved key, its columns as the schema spells them. Raises RequestError."""
+    """Return the unsaved key, its columns as the schema spells them.
+
+    Raises:
+        RequestError: the key is invalid.
+    """
     other = _table_seen(key.references, by)
     columns = _columns(table, key.columns, "columns")
     referenced = key.referenced_columns
@@ -112,9 +117,9 @@ def build_key(table: Table, key: Key, by: User | None) -> TableKey:
 
 
 def redact_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
-    """Keys as someone may read them: a table that is hidden from them is neither named nor described.
+    """Return copies of keys for a reader, without facts about tables hidden from them.
 
-    The rows are to be shown and not saved.
+    The rows are for display, not for saving.
     """
     shown = list(keys)
     others = {pk for key in shown if (pk := key.referenced_table_id) is not None}
@@ -129,13 +134,13 @@ def redact_keys(keys: Iterable[TableKey], reader: Person) -> list[TableKey]:
 def list_missing_columns(
     key: TableKey, columns: Mapping[str, object] | None = None
 ) -> tuple[str, ...]:
-    """Columns of a key that the table, as mirrored now, no longer has; `columns` as by name."""
+    """Return a key's columns that the mirrored table lacks; `columns` are its columns by name."""
     there = columns_by_name(key.table) if columns is None else columns
     return tuple(name for name in key.columns if name.lower() not in there)
 
 
 def columns_by_name(table: Table) -> dict[str, dict[str, Any]]:
-    """The columns at the top of a schema as mirrored, by their names in lower case."""
+    """Return the top-level columns of the mirrored schema, by name in lower case."""
     return {str(field.get("name", "")).lower(): field for field in top_fields(table)}
 
 
@@ -161,7 +166,7 @@ def _table_seen(name: str, by: User | None) -> Table | None:
 
 
 def _resolve_referenced_columns(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
-    """Checked where the other table is registered here; else taken as said."""
+    """Return the referenced columns, checked if the other table is registered here."""
     if other is None or other.version is None:
         return tuple(named)
     if named:

@@ -1,4 +1,4 @@
-"""JSON that is decoded when it is first requested.
+"""JSON decoded on first use.
 
 Rows of tables are read for their names and figures far more often than for their schema, which may
 have 50,000 columns.
@@ -25,14 +25,14 @@ class _DecodedLate(DeferredAttribute):
         return value
 
     def __set__(self, instance: models.Model, value: Any) -> None:  # noqa: ANN401 - JSON
-        """Without it, Python would not ask the descriptor for what the row holds."""
+        """Make this a data descriptor: otherwise Python would bypass it for stored values."""
         instance.__dict__[self.field.attname] = value
 
 
 class LateJSONField(models.JSONField):
-    """Django's, decoded by the row that holds it; to a migration it is Django's own.
+    """Django's field, decoded by its row on first use; migrations see Django's own.
 
-    Not for `values()`: what comes out of those is not decoded.
+    Not for `values()`: its results are not decoded.
     """
 
     descriptor_class = _DecodedLate

@@ -1,8 +1,10 @@
-"""What came and went between two lists of lines that name something each: columns, properties.
+"""Differences between two lists of lines, each about a subject: columns, properties.
 
-A line's subject is its first word under the subjects it is indented below; a line that changed stands
-as its old form followed by its new one. The time is n log n: schemas of 50,000 columns are compared,
-and so are two that have no line in common.
+A line's subject is its first word under the subjects it is indented below; a changed line appears
+as its
+old form followed by its new one. The time is n log n, even for schemas of 50,000 columns without a
+line
+in common.
 """
 
 from bisect import bisect_left
@@ -19,7 +21,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """`sign` is "+", "-" or, for what stayed, a space; "…" stands for lines left out."""
+    """A line; `sign` is "+", "-" or, if unchanged, a space; "…" stands for omitted lines."""
 
     sign: str
     text: str
@@ -31,7 +33,7 @@ class DiffLine:
 
 @dataclass(frozen=True)
 class DiffSection:
-    """The lines of one name, those that stayed too."""
+    """The lines of one name, unchanged ones included."""
 
     name: str
     lines: tuple[DiffLine, ...]
@@ -42,7 +44,7 @@ class DiffSection:
 
     @cached_property
     def near(self) -> tuple[DiffLine, ...]:
-        """The changed lines and a few beside them, up to a cap; "…" lines say what is left out."""
+        """The changed lines and a few beside them, up to a cap; "…" lines describe omitted ones."""
         changed = [place for place, line in enumerate(self.lines) if line.sign != " "]
         around = range(-_AROUND, _AROUND + 1)
         kept = {place + by for place in changed[:MAX_LINES] for by in around}
@@ -66,7 +68,7 @@ def section(name: str, before: Sequence[str], after: Sequence[str]) -> DiffSecti
 
 
 def subject(text: str) -> str:
-    """What a line is about: its first word."""
+    """Return a line's subject: its first word."""
     return text.strip().partition(" ")[0]
 
 
@@ -96,7 +98,7 @@ def _keys(lines: Sequence[str]) -> Iterator[Key]:
 
 
 def _longest_rising_run(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs in which both numbers rise; the second ones rise already."""
+    """Return the longest run of pairs in which both numbers rise; the second ones rise already."""
     lowest: list[int] = []  # the least number that a run of each length may end with
     last: list[int] = []  # and the pair it ends with
     before: list[int] = []
@@ -114,7 +116,7 @@ def _longest_rising_run(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
 
 
 def _pair_replaced_lines(gone: Sequence[str], came: Sequence[str]) -> Iterator[DiffLine]:
-    """Lines between two that stayed: what is gone for good, then new forms, each after its old one."""
+    """Yield lines between two unchanged ones: removed lines, then new forms after old ones."""
     renewed = {subject(text) for text in came}
     old: dict[str, list[str]] = {}
     for text in gone:
@@ -128,9 +130,9 @@ def _pair_replaced_lines(gone: Sequence[str], came: Sequence[str]) -> Iterator[D
 
 
 def _insert_gaps(lines: Sequence[DiffLine], kept: Sequence[int], more: int) -> Iterator[DiffLine]:
-    """`kept` places, a gap where lines between them, or before the first, are left out.
+    """Return the lines at `kept` indexes, with gaps for omitted lines.
 
-    `more` lines that changed come after the last of them.
+    `more` changed lines follow the last of them.
     """
     before = -1
     for place in kept:

@@ -1,6 +1,6 @@
 """Values of a log, made fit for a database: a log is untrusted and other engines write it too.
 
-What does not fit (a number beyond 64 bits, a moment beyond year 9999) is null: not recorded.
+Values that do not fit (a number beyond 64 bits, a time beyond year 9999) become null: not recorded.
 """
 
 import json
@@ -23,7 +23,7 @@ _stats_decoder = msgspec.json.Decoder(_Stats)
 
 
 def text(value: object, limit: int | None = None) -> str:
-    """Text without what PostgreSQL refuses (NUL, lone surrogates), cut to a limit."""
+    """Return text without characters refused by PostgreSQL (NUL, lone surrogates), cut."""
     if value is None:
         return ""
     if type(value) is str and value.isascii() and "\0" not in value:  # nearly every text
@@ -33,17 +33,17 @@ def text(value: object, limit: int | None = None) -> str:
 
 
 def is_clean(document: bytes) -> bool:
-    """Whether every text in a JSON document fits as it is: ASCII, and nothing that is escaped by code."""
+    """Whether every text in a JSON document fits unchanged: ASCII, without escaped code points."""
     return document.isascii() and b"\\u" not in document and b"\0" not in document
 
 
 def integer(value: object) -> int | None:
-    """A 64-bit integer, or None."""
+    """Return a 64-bit integer, or None."""
     return value if type(value) is int and -_INT64 <= value < _INT64 else None
 
 
 def moment(epoch_ms: object) -> datetime | None:
-    """The UTC moment of milliseconds since the epoch, or None."""
+    """Return the UTC time of milliseconds since the epoch, or None."""
     number = integer(epoch_ms)
     try:
         return None if number is None else utc_from_ms(number)
@@ -52,7 +52,7 @@ def moment(epoch_ms: object) -> datetime | None:
 
 
 def json_value(value: object, *, is_clean: bool = False) -> object:
-    """JSON whose texts and numbers fit. `is_clean` says that its texts do already."""
+    """Return JSON with fitting texts and numbers. `is_clean`: its texts fit already."""
     if is_clean and isinstance(value, dict) and all(type(v) is str for v in value.values()):
         return value
     if isinstance(value, str):
@@ -76,7 +76,7 @@ def row_count(stats: str | None) -> int | None:
 
 
 def predicate(parameters: dict[str, Any] | None) -> str:
-    """The condition in `operationParameters`: a JSON list of texts, or the plain text of delta-rs."""
+    """Return the condition in `operationParameters`: a JSON list of texts, or plain text."""
     value = (parameters or {}).get("predicate")
     if value is None:
         return ""

@@ -1,8 +1,10 @@
 """The log, copied into rows: the only writer of `Table`'s mirrored fields, `Commit` and its files.
 
 Storage is read first and rows are written after, in transactions of one batch each: a slow store
-never holds the database. A table that cannot be read keeps what was mirrored and says since when
-and why it is stale; nothing is raised, because a page must not fail for a table.
+never
+blocks the database. An unreadable table keeps its mirrored state and records since when and why it
+is
+stale; nothing is raised, because a page must not fail for a table.
 """
 
 import logging
@@ -61,9 +63,10 @@ def _nobody(stage: str, done: int = 0, total: int = 0) -> None:
 
 
 def refresh_table(table: Table, progress: ReadProgress = _nobody) -> int:
-    """Mirror what the log has and the rows have not; how many versions that were.
+    """Mirror the new versions of the log; return how many.
 
-    A failure is recorded on the table, never raised; where the database is away, in the log alone.
+    A failure is recorded on the table, never raised; if the database is unreachable, in the log
+    alone.
     """
     return _refresh_despite_database_errors(table, progress, rebuild=False)
 
@@ -128,9 +131,9 @@ def _ends_with_mirror(table: Table, store: Store) -> bool:
 
 
 def _holds_newest(table: Table, store: Store) -> bool | None:
-    """Whether the newest mirrored commit is the log's of that version, by how both begin.
+    """Whether the latest mirrored commit equals the log's, by their beginnings.
 
-    None: one of them is not there.
+    None: one of them is missing.
     """
     version = table.version or 0
     kept = Commit.objects.filter(table=table, version=version)
@@ -150,10 +153,11 @@ def _holds_newest(table: Table, store: Store) -> bool | None:
 def _mirror_commits(
     table: Table, store: Store, progress: ReadProgress, *, anew: bool = False
 ) -> tuple[int, TableState | None]:
-    """Mirror the versions after the newest that is there; `anew` all of the log's.
+    """Mirror the versions after the latest mirrored one; `anew` all versions of the log.
 
-    How many they were, and the state that they make where the log was read from its first version.
-    Another refresh may have added the newest since the mirror was forgotten.
+    Return their number, and the table's state if the log was read from its first version. Another
+    refresh
+    may have added the latest version since the mirror was deleted.
     """
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
     newest = -1 if mirrored is None or anew else mirrored
@@ -175,7 +179,7 @@ def _is_commit(file: LogFile) -> bool:
 def _write_in_batches(
     table: Table, store: Store, files: Sequence[LogFile], progress: ReadProgress
 ) -> Iterator[LogCommit]:
-    """The commits, each once it is written."""
+    """Yield each commit once it is written."""
     done = 0
     for batch in _batches(files):
         commits = list(_read_commits(store, batch, progress, done, len(files)))
@@ -185,7 +189,7 @@ def _write_in_batches(
 
 
 def _batches(files: Sequence[LogFile]) -> Iterator[Sequence[LogFile]]:
-    """What is read, held and written at once: some commits, or one that is large."""
+    """Yield batches to be read, held and written at once: some commits, or one large commit."""
     begin = size = 0
     most = settings.MIRROR_COMMITS_A_BATCH
     for place, file in enumerate(files):
@@ -254,7 +258,7 @@ def _key(table: Table, store: Store) -> tuple[object, str]:
 
 
 def _follow(table: Table, store: Store) -> bool:
-    """Bring what is mirrored of a held table to the latest version; False where it must be read anew."""
+    """Bring a held table's mirror to the latest version; return False if it must be read anew."""
     held = HELD_TABLES.take(_key(table, store))
     if held is None or held.cap != settings.MIRROR_MAX_LIVE_FILES:
         return False
@@ -278,7 +282,7 @@ def _follow(table: Table, store: Store) -> bool:
 def _write_changes(
     table: Table, before: dict[str, Any], fields: dict[str, Any], changes: LiveChanges
 ) -> None:
-    """Write what differs from the version that is mirrored, where that is what it was held to be.
+    """Write differences from the mirrored version, if that is the expected one.
 
     Raises:
         UnfitError: it is not, and nothing was written.
@@ -326,7 +330,7 @@ def _history_fields(table: Table) -> dict[str, object]:
 
 
 def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
-    """When the table was last compacted and cleaned, so that nobody has to look for it."""
+    """Record when the table was last compacted and cleaned, so that nobody has to search for it."""
     for field, operation in MAINTENANCE.items():
         done = [row["committed_at"] for row in rows if row["operation"] == operation]
         latest = max((at for at in done if at is not None), default=None)
@@ -336,7 +340,7 @@ def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
 
 
 def _note_begin(table: Table, commits: Sequence[LogCommit]) -> None:
-    """When its version 0 was written, as its writer says: the time of a file is that of its copy."""
+    """Record when version 0 was written, by its writer: a file's time is that of its copy."""
     for commit in commits:
         if commit.version == 0:
             info = commit.commit_info
@@ -355,7 +359,7 @@ def _replace_live_files(table: Table, live: MirroredFiles) -> None:
 
 
 def forget_mirror(table: Table) -> None:
-    """Delete what was copied from a table's log; jobs, conflicts and roles stay."""
+    """Delete the mirror of a table's log; jobs, conflicts and roles stay."""
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
         count_out(table)
@@ -374,7 +378,7 @@ def _record_success(table: Table) -> None:
 
 
 def _record_failure(table: Table, code: str, message: str) -> None:
-    """`mirror_failed_at` is when the trouble began; `mirrored_at` stays the age of what is shown."""
+    """Record a failure; `mirror_failed_at` is its start, `mirrored_at` the mirror's age."""
     now = timezone.now()
     since = table.mirror_failed_at if table.mirror_error_code == code else None
     _set(

@@ -1,4 +1,4 @@
-"""The mirror: what the log says, as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
+"""The mirror: the log as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
 
 import json
 from hashlib import sha256
@@ -18,10 +18,11 @@ FEW_FILES = 10  # a table with fewer small files than this has nothing to compac
 
 
 class Table(models.Model):
-    """A registered Delta table as it was when the mirror last looked.
+    """A registered Delta table at the time of the last sync.
 
-    `version` is null until the log was first read (a table that a job is about to create).
-    `schema` is Delta's schema JSON; feature, column and property fields are as in the log.
+    `version` is null until the log was first read (a table that a job is about to create). `schema`
+    is
+    Delta's schema JSON; feature, column and property fields are as in the log.
     """
 
     name = models.CharField(max_length=255, unique=True)
@@ -145,7 +146,7 @@ HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "wri
 
 
 class Commit(models.Model):
-    """One version. What its writer did not record is null or empty, never guessed."""
+    """One version. Facts unrecorded by its writer are null or empty, never guessed."""
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="commits")
     version = models.BigIntegerField()
@@ -203,17 +204,17 @@ class Commit(models.Model):
 
     @property
     def files_came(self) -> int:
-        """Files of this version that the one before did not have."""
+        """Files of this version that the previous one lacked."""
         return self.files_added - self.files_restated
 
     @property
     def files_gone(self) -> int:
-        """Files of the version before that this one does not have; a restated one is in both."""
+        """Files of the previous version that this one lacks; a restated one is in both."""
         return max(self.files_removed - self.files_restated, 0)
 
 
 class CommitHour(models.Model):
-    """What the mirror saw land in an hour, of all tables together: see `commit_hours.py`."""
+    """The mirrored commits of an hour, of all tables together: see `commit_hours.py`."""
 
     hour = models.DateTimeField(unique=True)
     commits = models.BigIntegerField(default=0)
@@ -228,7 +229,7 @@ class CommitHour(models.Model):
 
 
 class CommitFile(models.Model):
-    """A file that a version added or removed, up to a cap a commit."""
+    """A file added or removed by a version, up to a cap per commit."""
 
     class Action(models.TextChoices):
         ADD = "add", "added"
@@ -271,7 +272,7 @@ class LiveFile(models.Model):
 
 
 class TableGrant(models.Model):
-    """A role on one table, beside what a person's groups give on every table.
+    """A role on one table, beside the person's groups' role on every table.
 
     Not part of the mirror: rebuilding a table's rows leaves it alone.
     """
@@ -297,10 +298,11 @@ class TableGrant(models.Model):
 
 
 class TableKey(models.Model):
-    """A primary or foreign key that people declared. Logs hold none, and nobody enforces it.
+    """A declared primary or foreign key. Logs hold none, and nobody enforces it.
 
     Not part of the mirror. `columns` are spelt as in the schema when it was declared. `references`
-    is the other table's name as written; `referenced_table` the one registered here by that name.
+    is the
+    other table's name as written; `referenced_table` the one registered here by that name.
     """
 
     class Kind(models.TextChoices):
@@ -335,7 +337,7 @@ class TableKey(models.Model):
 
     @property
     def statement(self) -> str:
-        """The key as SQL, to be pasted into another catalogue; of a `shown` one what may be told."""
+        """The key as SQL, for other catalogs; a redacted key without hidden facts."""
         name, columns = name_sql(self.name), column_list(tuple(map(name_sql, self.columns)))
         if self.kind == self.Kind.PRIMARY:
             return f"CONSTRAINT {name} PRIMARY KEY {columns} NOT ENFORCED"
@@ -350,9 +352,11 @@ class TableKey(models.Model):
 class Preview(models.Model):
     """Some rows of a table at a version, read by a worker for people to see; kept for an hour.
 
-    With `older_version` the rows that differ between the two; with `profiled` what that column
-    holds. `digest` stands for all that was requested. `answer` holds what is not rows: of a
-    comparison and of a profile, see `workers.preview`.
+    With `older_version` the rows that differ between the two; with `profiled` the contents of that
+    column.
+    `digest` stands for the whole request. `answer` holds data other than rows: of a comparison and
+    of a
+    profile, see `workers.preview`.
     """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="previews")
@@ -385,16 +389,16 @@ class Preview(models.Model):
         return f"{self.table_id} v{self.version}"
 
     def save(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's
-        """A request has its digest from the start."""
+        """Save the row with its request's digest."""
         self.digest = self.digest_of_request()
         super().save(*args, **options)
 
     @property
     def answered(self) -> dict[str, Any] | None:
-        """What is not rows, once it was read."""
+        """The data other than rows, once it was read."""
         return self.answer or None
 
     def digest_of_request(self) -> str:
-        """A text for all that was requested: a condition alone may be longer than an index holds."""
+        """Return a digest of the request: a condition alone may be longer than an index allows."""
         said = [self.version, self.older_version, self.where, self.wanted, self.keys, self.profiled]
         return sha256(json.dumps(said).encode()).hexdigest()

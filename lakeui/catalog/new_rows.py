@@ -1,8 +1,10 @@
-"""Rows written by the thousand: in SQLite by one statement that is prepared once, in PostgreSQL by COPY.
+"""Rows written by the thousand: in SQLite by one prepared statement, in PostgreSQL by COPY.
 
-`bulk_create` makes an object of every row, and prepares every value of it as a form of SQL of its
-own, which takes longer than reading a log. Here a row is a mapping, and a value is prepared only
-where the database has another type for it.
+`bulk_create` makes an object of every row, and prepares SQL for each of its values, which takes
+longer
+than reading a log. Here a row is a mapping, and a value is prepared only if the database has
+another
+type for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,7 +72,7 @@ def _encode_json(value: object) -> str:
 
 
 def _utc_text(value: datetime | None) -> str | None:
-    """A moment as SQLite has it."""
+    """Return a time as SQLite stores it."""
     if value is not None and value.tzinfo is UTC:
         return str(value.replace(tzinfo=None))
     return connection.ops.adapt_datetimefield_value(value)

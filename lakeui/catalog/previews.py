@@ -26,7 +26,7 @@ PREVIEW_CONDITION = 2000
 PREVIEW_NAMES = 4000
 """Characters of a list of columns."""
 DIFFERENT_ROWS = 500
-"""Rows of each kind, removed, added and changed, that are kept of a comparison."""
+"""Stored rows of a comparison for each kind: removed, added and changed."""
 PATIENCE = timedelta(seconds=60)
 _NAME = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^,]+)\s*")
 _KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
@@ -38,10 +38,11 @@ def ask_for_preview(
     where: str = "",
     **more: Any,  # noqa: ANN401 - fields of a request
 ) -> Preview:
-    """Have a worker read what is requested, unless one was asked to a moment ago.
+    """Have a worker read the requested rows, unless one was just asked to.
 
     `more` are `wanted`, `older_version`, `keys` and `profiled` of a `Preview`: the columns of the
-    first rows that match, what differs from another version, or what a column holds.
+    first
+    matching rows, the differences from another version, or the contents of a column.
     """
     forget_old_previews()
     now = timezone.now()
@@ -64,9 +65,10 @@ def ask_for_preview(
 
 
 def send_or_undo(task: str, asked: Model, earlier: Model | None) -> None:
-    """Have a worker answer what was just written down, or leave it as it was before.
+    """Have a worker answer a stored request, or restore the previous one.
 
-    Else whoever asks again once the broker is back would wait for an answer that nobody gives.
+    Otherwise people who ask again once the broker is back would wait for an answer that never
+    comes.
 
     Raises:
         OperationalError, OSError: the broker cannot be reached.
@@ -82,16 +84,17 @@ def send_or_undo(task: str, asked: Model, earlier: Model | None) -> None:
 
 
 def find_preview(table: Table, **request: Any) -> Preview | None:  # noqa: ANN401 - fields of a request
-    """The stored answer to a request, named as `ask_for_preview` names it."""
+    """Return the stored answer to a request, named as in `ask_for_preview`."""
     digest = Preview(**request).digest_of_request()
     return Preview.objects.filter(table=table, digest=digest).first()
 
 
 def check_condition(table: Table, where: str) -> None:
-    """Refuse a condition that no version can be asked, before a worker is.
+    """Refuse an invalid condition before a worker is asked.
 
-    One that names a column that the latest version lacks is left to the worker: another version
-    may have it.
+    A condition with a column that the latest version lacks is left to the worker: another version
+    may
+    have it.
 
     Raises:
         ExpressionError: it is not allowed, not boolean, or does not parse.
@@ -103,14 +106,14 @@ def check_condition(table: Table, where: str) -> None:
 
 
 def names_in(text: str) -> list[str]:
-    """Names of columns between commas; backticks around one that holds a comma."""
+    """Parse names of columns separated by commas; backticks surround one with a comma."""
     names = (match[0].strip() for match in _NAME.finditer(text))
     plain = (name[1:-1].replace("``", "`") if name.startswith("`") else name for name in names)
     return list(dict.fromkeys(name for name in plain if name))
 
 
 def names_text(names: Sequence[str]) -> str:
-    """The text that `names_in` reads them from."""
+    """Render names as the text that `names_in` parses."""
     return ", ".join(
         f"`{name.replace('`', '``')}`" if re.search(r"[,`]|^\s|\s$", name) else name
         for name in names
@@ -118,11 +121,11 @@ def names_text(names: Sequence[str]) -> str:
 
 
 class RequestedRows(Protocol):
-    """Rows that a worker was asked to read: of a preview, or those that a conflict is about."""
+    """Rows requested from a worker: of a preview, or of a conflict."""
 
     @property
     def asked_at(self) -> datetime:
-        """When."""
+        """Time of the request."""
 
     @property
     def read_at(self) -> datetime | None:
@@ -134,12 +137,12 @@ class RequestedRows(Protocol):
 
 
 def is_waiting(rows: RequestedRows) -> bool:
-    """Whether a worker may still answer: not one that was asked by a clock far ahead of this one."""
+    """Whether a worker may still answer; a request from a clock far ahead does not count."""
     return rows.read_at is None and abs(timezone.now() - rows.asked_at) < PATIENCE
 
 
 def state_of_rows(rows: RequestedRows) -> str:
-    """Waiting, read, failed, or lost where no worker answered in time."""
+    """Return the state: waiting, read, failed, or lost if no worker answered in time."""
     if rows.read_at is not None:
         return "failed" if rows.error_code else "read"
     return "waiting" if is_waiting(rows) else "lost"

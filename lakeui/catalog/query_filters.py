@@ -1,4 +1,4 @@
-"""Filters of a query string whose values a database can take, whatever was sent."""
+"""Filters of a query string whose values fit a database, whatever was sent."""
 
 from datetime import UTC, datetime
 
@@ -18,13 +18,13 @@ class TextField(forms.CharField):
 
 
 class TextFilter(django_filters.CharFilter):
-    """A text, or what it holds."""
+    """A text, or a part of it."""
 
     field_class = TextField
 
 
 class MomentField(IsoDateTimeField):
-    """RFC 3339 and ISO 8601; no moment whose UTC lies outside the calendar."""
+    """RFC 3339 and ISO 8601; no time whose UTC lies outside the calendar."""
 
     def to_python(self, value: object) -> datetime | None:
         try:

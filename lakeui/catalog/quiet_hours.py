@@ -1,6 +1,6 @@
-"""When a table is quiet: the hours of the day in which hardly anybody writes, learnt from its commits.
+"""A table's quiet hours, in which hardly anybody writes, derived from its commits.
 
-Maintenance that runs then overlaps with few writes.
+Maintenance then overlaps with few writes.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def quiet_hours(table: Table, now: datetime) -> QuietHours | None:
 
 
 def _quietest(counts: Sequence[int]) -> int:
-    """The window with the fewest commits; of several alike, the one whose surroundings have fewest."""
+    """Return the window with the fewest commits; of equal ones, that with quieter surroundings."""
 
     def busy(start: int) -> tuple[int, ...]:
         around = (sum(_window(counts, start - by, WINDOW + 2 * by)) for by in range(1, HOURS // 2))

@@ -1,4 +1,4 @@
-"""Admin pages that only show: the log is the truth of the mirror, and history is not edited."""
+"""Read-only admin pages: the log is the truth of the mirror, and history is not edited."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class ReadOnlyAdmin(_ShowsOnly, admin.ModelAdmin):
 
 
 class InternalAdmin(ReadOnlyAdmin):
-    """Sums, requests and marks that pages are made from: opened by their address, not listed."""
+    """Internal sums, requests and marks: reachable by their address, not listed."""
 
     def has_module_permission(self, _request: HttpRequest) -> bool:
         return False

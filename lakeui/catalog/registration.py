@@ -1,4 +1,4 @@
-"""Tables that exist already, made known. Only their log is read, no data."""
+"""Registration of existing tables. Only their log is read, no data."""
 
 import re
 from contextlib import suppress
@@ -22,27 +22,27 @@ _MAX_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table that is there and can be registered."""
+    """An existing table that can be registered."""
 
     place: str
     name: str
 
 
 def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
-    """Make a table known and mirror it before this returns.
+    """Register a table and mirror it before this returns.
 
-    A table whose features this engine cannot read is taken too: its page names them.
+    A table with features that this engine cannot read is accepted too: its page names them.
 
     Args:
-        uri: where it lies, under an allowed root.
-        name: what to call it; the last part of its place by default.
-        by: who registers it; the caller has checked that they may.
+        uri: its location, under an allowed root.
+        name: its name; the last part of its location by default.
+        by: the person who registers it; the caller has checked their rights.
 
     Raises:
         PathOutsideRootError: it lies under no allowed root.
         TableNotFoundError: there is no Delta log.
-        TableExistsError: the name or the place is registered already.
-        RequestError: the name is not one.
+        TableExistsError: the name or the location is registered already.
+        RequestError: the name is invalid.
     """
     place, chosen = _check_location(uri, name)
     with suppress(UnsupportedFeatureError):  # its page will name the feature
@@ -53,18 +53,19 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
 
 
 def request_registration(uri: str, name: str = "", by: User | None = None) -> Table:
-    """Make a table known, and have a light worker read its log: `table.sync` says how far it is.
+    """Register a table, and have a light worker read its log: `table.sync` has the progress.
 
-    Only whether there is a log is looked up here. Arguments and errors as `register_table`; a log
-    that cannot be read is told by the table's page.
+    Only the existence of a log is checked here. Arguments and errors as `register_table`; the
+    table's page
+    reports an unreadable log.
     """
     return register_place(look_for_table(uri, name), by)
 
 
 def look_for_table(uri: str, name: str = "") -> FoundTable:
-    """Where a table lies and what to call it, once its log was seen. Errors as `register_table`.
+    """Return a table's location and name after finding its log. Errors as `register_table`.
 
-    A store may take its time to answer, so nobody looks while a transaction is open.
+    A store may answer slowly, so call this outside of a transaction.
     """
     place, chosen = _check_location(uri, name)
     check_log(open_store(place, storage_options(place)))
@@ -72,10 +73,10 @@ def look_for_table(uri: str, name: str = "") -> FoundTable:
 
 
 def register_place(candidate: FoundTable, by: User | None = None) -> Table:
-    """Make a table known that was looked for, and have a light worker read its log.
+    """Register a found table, and have a light worker read its log.
 
     Raises:
-        TableExistsError: the name or the place is registered already.
+        TableExistsError: the name or the location is registered already.
     """
     with transaction.atomic():
         table = _create_table_row(candidate.place, candidate.name, by)

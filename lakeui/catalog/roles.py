@@ -1,6 +1,6 @@
-"""The roles, in order: each may do what those below it may, except that only writers report.
+"""The roles, in order: each includes the rights of those below it, except that only writers report.
 
-A reporter sees nothing: programs report their conflicts with it, and it opens nothing else.
+A reporter sees nothing: programs report their conflicts with it, and it grants nothing else.
 """
 
 from typing import Self
@@ -9,7 +9,7 @@ from django.db import models
 
 
 class Role(models.IntegerChoices):
-    """A role's label is also the name of the Django group that gives it on every table."""
+    """A role; its label is also the name of the Django group that grants it on every table."""
 
     REPORTER = 5, "reporter"
     VIEWER = 10, "viewer"
@@ -19,7 +19,7 @@ class Role(models.IntegerChoices):
 
     @classmethod
     def from_label(cls, label: str) -> Self | None:
-        """The role of that label, None if there is none."""
+        """Return the role of a label, None if there is none."""
         return next((role for role in cls if role.label == label), None)
 
 

@@ -1,7 +1,7 @@
-"""Where tables and sources may lie: the roots an administrator set, and nowhere else.
+"""Permitted locations of tables and sources: the roots set by an administrator, and nowhere else.
 
-Local places are compared by their real path, so that neither `..` nor a symbolic link leads out.
-The check is made when a place is named and again when it is used.
+Local paths are compared by their real path, so that neither `..` nor a symbolic link leads out. The
+check is made when a location is named and again when it is used.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from engine.storage.uri import local_path, normalise_uri
 
 
 def check_table_uri(uri: str, field: str = "table") -> str:
-    """The one spelling of a table's place; `field` of a request names it.
+    """Return the canonical spelling of a table's location; `field` is the request's field.
 
     Raises:
         PathOutsideRootError: it lies under no root of `TABLE_ROOTS`.
@@ -23,7 +23,7 @@ def check_table_uri(uri: str, field: str = "table") -> str:
 
 
 def check_source_uri(uri: str, field: str = "source.uri") -> str:
-    """The one spelling of a source's place; `field` of a request names it.
+    """Return the canonical spelling of a source's location; `field` is the request's field.
 
     Raises:
         PathOutsideRootError: it lies under no root of `SOURCE_ROOTS`.
@@ -33,7 +33,7 @@ def check_source_uri(uri: str, field: str = "source.uri") -> str:
 
 
 def storage_options(uri: str) -> dict[str, str]:
-    """The options an administrator set for the longest prefix of the place."""
+    """Return the administrator's options for the longest prefix of the location."""
     prefixes: dict[str, dict[str, str]] = settings.TABLE_STORAGE_OPTIONS
     fitting = [prefix for prefix in prefixes if uri.startswith(prefix)]
     return dict(prefixes[max(fitting, key=len)]) if fitting else {}

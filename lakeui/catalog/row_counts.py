@@ -18,9 +18,9 @@ _BRINGS_BACK = frozenset({"RESTORE", "CLONE"})  # files that are there: nothing 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """None: not recorded. All three are 0 where a version changed no row.
+    """Row counts of a version; None: not recorded. All three are 0 if no row changed.
 
-    `is_overwrite`: the rows deleted are those that the inserted ones replaced.
+    `is_overwrite`: the deleted rows were replaced by the inserted ones.
     """
 
     inserted: int | None
@@ -63,7 +63,7 @@ def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
 
 
 def _overwrites(commit: Commit, family: str) -> bool:
-    """Whether files left for those that came; a writer may restate files with vectors instead."""
+    """Whether new files replaced old ones; a writer may restate files with vectors instead."""
     words = commit.operation.upper().split()
     if family != "write" and not (family == "meta" and "REPLACE" in words and "TABLE" in words):
         return False
@@ -75,7 +75,7 @@ def _brings_back(commit: Commit) -> bool:
 
 
 def _count_replaced_rows(commit: Commit, counts: RowCounts) -> RowCounts:
-    """A condition on rows may have had files copied in part: then their statistics tell nothing."""
+    """Complete the counts of an overwrite, unless a condition may have copied parts of files."""
     is_whole = not commit.predicate and not commit.files_restated
     inserted, deleted = counts.inserted, counts.deleted
     return replace(
@@ -87,7 +87,7 @@ def _count_replaced_rows(commit: Commit, counts: RowCounts) -> RowCounts:
 
 
 def _count_from_files(commit: Commit, family: str) -> RowCounts:
-    """A file that was copied in part, or restated, tells nothing of rows."""
+    """Derive the counts from files, unless a file was copied in part or restated."""
     if not _touches_files(commit):
         return NO_ROWS
     if not commit.files_removed:

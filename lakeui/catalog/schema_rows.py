@@ -13,10 +13,11 @@ MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRow:
-    """A column. What its writer did not say is None or empty.
+    """A column. Facts unrecorded by its writer are None or empty.
 
-    `path` is its dotted name from the top; `role` what the table does with it: partition, cluster,
-    or nothing. `mapping_id` and `physical_name` are of column mapping. `identity` is in words.
+    `path` is its dotted name from the top; `role` its use by the table: partition, cluster, or
+    nothing.
+    `mapping_id` and `physical_name` are of column mapping. `identity` is in words.
     """
 
     name: str
@@ -35,7 +36,7 @@ class SchemaRow:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is unusual about it, in words."""
+        """Its unusual traits, in words."""
         renamed = self.physical_name not in ("", self.name)
         said = {
             f"stored as {self.physical_name}": renamed,
@@ -54,7 +55,7 @@ class SchemaRows(Sequence[SchemaRow]):
     """
 
     def __init__(self, table: Table, part_of_name: str = "") -> None:
-        """Rows of the columns whose dotted name holds the part, in any case of letters."""
+        """Select the columns whose dotted name contains the part, in any case of letters."""
         self._roles = dict.fromkeys(table.partition_columns, "partition")
         self._roles |= {_name(column): "cluster" for column in table.clustering_columns}
         part = part_of_name.casefold()
@@ -78,7 +79,7 @@ class SchemaRows(Sequence[SchemaRow]):
 
 
 def top_fields(table: Table) -> list[dict[str, Any]]:
-    """The columns at the top of the schema as mirrored, as Delta's JSON has them."""
+    """Return the top-level columns of the mirrored schema, as Delta's JSON has them."""
     fields = table.schema.get("fields") if isinstance(table.schema, dict) else None
     return fields if isinstance(fields, list) else []
 
@@ -95,7 +96,7 @@ def schema_head(table: Table, limit: int) -> dict[str, Any]:
 
 
 def type_text(value: object) -> str:
-    """A Delta type as SQL writes it."""
+    """Render a Delta type as SQL."""
     if not isinstance(value, dict):
         return str(value)
     match value.get("type"):
@@ -110,7 +111,7 @@ def type_text(value: object) -> str:
 
 
 class _Place(NamedTuple):
-    """Where a column stands, and what the schema says of it."""
+    """A column's position and its field in the schema."""
 
     field: dict[str, Any]
     path: str
@@ -140,14 +141,14 @@ def _row(place: _Place, roles: dict[str, str]) -> SchemaRow:
 
 
 def _struct_inside(value: object) -> object:
-    """The struct in a type, within arrays and maps too; None where there is none."""
+    """Return the struct in a type, within arrays and maps too; None if there is none."""
     if not isinstance(value, dict) or value.get("type") == "struct":
         return value
     return _struct_inside(value.get("elementType") or value.get("valueType"))
 
 
 def _read_column_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What a column's metadata says of it."""
+    """Return the facts in a column's metadata."""
     mapping_id = metadata.get("delta.columnMapping.id")
     return {
         "comment": str(metadata.get("comment", "")),
@@ -175,7 +176,7 @@ def _identity(metadata: dict[str, Any]) -> str:
 
 
 def _invariant(value: object) -> str:
-    """Its condition, out of the JSON that legacy writers wrapped it in."""
+    """Return its condition, without the JSON around it by legacy writers."""
     if not isinstance(value, str):
         return ""
     try:
@@ -189,7 +190,7 @@ def _name(column: str | list[str]) -> str:
 
 
 def schema_lines(schema: StructType) -> Iterator[str]:
-    """A line a column, nested ones indented: what two versions are compared by."""
+    """Iterate over one line per column, nested ones indented, for comparing versions."""
     for field, _, depth in _places(type_to_json(schema), 0):
         null = "" if field.get("nullable", True) else " NOT NULL"
         yield f"{'  ' * depth}{field.get('name', '')} {type_text(field.get('type'))}{null}"

@@ -7,7 +7,7 @@ from engine.commands.names import name_sql
 _NOT_TYPED = re.compile(
     r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")|`([A-Za-z_]\w*)`|(?<=\w)#\d{1,12}L?\b"
 )
-"""Texts, which stay; backticks around plain names and the numbers that Spark gives columns, which go."""
+"""Texts, which stay; backticks around plain names and Spark's column numbers, which are removed."""
 _WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
 _SHORTEST = 8
 _LONGEST = 1000
@@ -26,23 +26,23 @@ def short_reason(reason: str) -> str:
 
 
 def short_vectors(reason: str) -> str:
-    """A reason where a line is short: DVs for deletion vectors."""
+    """Shorten a reason: DVs for deletion vectors."""
     return reason.replace("deletion vectors", "DVs")
 
 
 def short_operation(name: str) -> str:
-    """An operation's name where a column is narrow."""
+    """Shorten an operation's name for a narrow column."""
     return name.replace("OPTIMIZE ZORDER BY", "ZORDER BY")
 
 
 def check_head(operation: str) -> str:
-    """An operation over a narrow column of checks: the first word tells it."""
+    """Shorten an operation for the head of a narrow column of checks: the first word is enough."""
     first, _, rest = operation.partition(" ")
     return operation if len(operation) <= 9 or not rest else first
 
 
 def plain_condition(text: str) -> str:
-    """A condition as people write it: without the backticks and numbers that Spark adds to names.
+    """Return a condition as people write it, without Spark's backticks and numbers around names.
 
     Backticks stay around a name that needs them: one of other letters, or a word of SQL.
     """
@@ -50,12 +50,12 @@ def plain_condition(text: str) -> str:
 
 
 def short_condition(text: str, length: int) -> str:
-    """The start of a condition, cut between its words and never inside a text."""
+    """Return the start of a condition, cut between its words and never inside a text."""
     return short_text(plain_condition(text), length)
 
 
 def short_text(text: str, length: int) -> str:
-    """The start of a text with statements in it, cut as `short_condition` cuts; nothing else changes."""
+    """Return the start of a text with statements, cut as `short_condition` cuts."""
     if len(text) <= length:
         return text
     end = 0

@@ -21,18 +21,20 @@ LONGEST_PATH = 4000
 
 
 def table_fields(snapshot: Snapshot) -> dict[str, Any]:
-    """The fields of `Table` that a snapshot decides, but for the sums over its files."""
+    """Return the fields of `Table` determined by a snapshot, except the sums over its files."""
     return {"version": snapshot.version, **_identity(snapshot), **_settings(snapshot)}
 
 
 LiveKey = tuple[str, int, int, int | None, datetime | None]
-"""What tells a live file's row from another: its path, its bytes, how many rows its vector marks and
-how many it holds, and when it was written."""
+"""The key of a live file's row.
+
+Path, bytes, rows marked by its vector, rows, modification time.
+"""
 
 
 @dataclass(frozen=True)
 class MirroredFiles:
-    """The live files that are mirrored: the first by path where there are more than the cap."""
+    """The mirrored live files: the first by path if there are more than the cap."""
 
     keys: list[LiveKey]
     files: pa.Table

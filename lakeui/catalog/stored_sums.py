@@ -1,4 +1,4 @@
-"""Rows that add up others, kept beside what they count in the same transaction."""
+"""Stored sums over other rows, updated in the same transaction as these."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +7,7 @@ from django.db.models import F, Model
 
 
 def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int]) -> None:
-    """Add to the row of a key, or make it. Two workers may meet at one that neither finds."""
+    """Add to the row of a key, or create it. Two workers may create the same row at once."""
     rows = model._default_manager.filter(**key)
     more = {name: F(name) + value for name, value in sums.items()}
     if rows.update(**more):
@@ -21,5 +21,5 @@ def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int
 
 
 def add_sums(sums: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
-    """Sums of the same things, one by one."""
+    """Add sums of the same things, one by one."""
     return tuple(map(sum, zip(sums, others, strict=True)))

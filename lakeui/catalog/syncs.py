@@ -1,8 +1,10 @@
-"""The first reading of a registered table's log: a request asks for it, a light worker does it.
+"""The first sync of a registered table's log: requested by a request, done by a light worker.
 
-A log may hold thousands of versions and a schema megabytes, so no request waits for it. How far the
-worker is stands in a row beside the table's, which goes when the log is read; a worker that dies
-leaves it, and the next one takes it over.
+A log may hold thousands of versions and a schema megabytes, so no request waits for it. The
+worker's
+progress is in a row beside the table's, which is deleted when the log is read; a worker that dies
+leaves
+it, and the next one takes it over.
 """
 
 from datetime import datetime, timedelta
@@ -17,14 +19,14 @@ from lakeui.celery import app
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
 
 PATIENCE = timedelta(minutes=2)
-"""How long a worker that says nothing may still be reading."""
+"""How long a silent worker may still be reading."""
 _TELL_EVERY = timedelta(seconds=1)
 
 
 def ask_for_sync(table: Table) -> TableSync:
-    """Have a light worker read the log once the table's row is there for it to find.
+    """Have a light worker read the log once the table's row is committed.
 
-    Without a broker nobody is asked now: the task that keeps all tables near their logs will.
+    Without a broker nobody is asked now: the periodic sync of all tables will do it.
     """
     sync = TableSync.objects.create(table=table, requested_at=timezone.now())
     transaction.on_commit(lambda: ask_worker(table), robust=True)
@@ -32,7 +34,7 @@ def ask_for_sync(table: Table) -> TableSync:
 
 
 def ask_worker(table: Table) -> bool:
-    """Have a light worker read what the log has and the rows have not; whether it was asked."""
+    """Have a light worker mirror the new versions of the log; return whether it was asked."""
     try:
         app.send_task(MIRROR_TABLE, [table.pk], queue=LIGHT_QUEUE)
     except (OperationalError, OSError):
@@ -41,7 +43,7 @@ def ask_worker(table: Table) -> bool:
 
 
 def sync_of(table: Table) -> TableSync | None:
-    """The first reading of the log, None where it is over."""
+    """Return the first sync of the log, None if it is over."""
     return TableSync.objects.filter(table=table).first() if table.version is None else None
 
 
@@ -56,12 +58,15 @@ def claim_sync(table: Table) -> bool:
 
 
 def end_sync(table: Table) -> None:
-    """The log was read, or the table says why it cannot be."""
+    """End the first sync: the log was read, or the table records why it cannot be."""
     TableSync.objects.filter(table=table).delete()
 
 
 def nobody_at_it(now: datetime, patience: timedelta) -> Q:
-    """Rows whose worker has not begun, or was not seen for so long; nor by a clock so far ahead."""
+    """Return the condition for rows whose worker has not begun or was silent for `patience`.
+
+    A time that far in the future counts as silent too.
+    """
     return Q(seen_at=None) | ~Q(seen_at__range=(now - patience, now + patience))
 
 

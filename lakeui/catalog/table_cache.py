@@ -1,10 +1,13 @@
 """Tables as this process mirrored them last, brought to a later version by its commits alone.
 
-Reading a table of a million files takes most of a second, whatever a commit changed. What the mirror
-says of its files follows from numbers of each of them and from the commits since. A table is let go,
-and read anew, wherever that would not surely give what reading it gives: another log or a checkpoint
-is there, a commit changes the metadata, the protocol or a domain, files are in the log more than
-once, the cap of mirrored files needs one that is not known.
+Reading a table of a million files takes most of a second, however small the commit. The mirrored
+sums
+follow from numbers of each file and from the commits since. A table is dropped from the cache, and
+read
+anew, wherever the result might differ: another log or a checkpoint is there, a commit changes the
+metadata, the protocol or a domain, files are in the log more than once, or the cap of mirrored
+files
+requires an unknown file.
 """
 
 from bisect import bisect_left
@@ -42,14 +45,14 @@ _FileAction = AddFile | RemoveFile
 
 
 class UnfitError(Exception):
-    """Only reading the table anew surely tells what it is now."""
+    """Only reading the table anew gives its certain state."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveChanges:
-    """Of the mirrored live files, the paths that leave, and what comes as `Snapshot.files` lists it.
+    """Removed paths of the mirrored live files, and new ones as `Snapshot.files` lists them.
 
-    A file that changed does both.
+    A changed file is in both.
     """
 
     leaving: list[str]
@@ -79,7 +82,7 @@ class HeldTable:
         dead: DeadFiles,
         live: MirroredFiles,
     ) -> "HeldTable | None":
-        """A snapshot that was read; None where later versions could not be told from it.
+        """Hold a snapshot; None if later versions could not be derived from it.
 
         `files` is `snapshot.files()`.
         """
@@ -107,16 +110,16 @@ class HeldTable:
 
     @property
     def version(self) -> int:
-        """The version that it is at."""
+        """Its version."""
         return self.tip.version
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes, about."""
+        """Its approximate memory in bytes."""
         return self.index.size_bytes + _BYTES_A_MIRRORED_PATH * len(self.mirrored)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `Table` that follow from its files."""
+        """Return the fields of `Table` derived from its files."""
         return {
             "version": self.version,
             "table_uuid": self.table_uuid,
@@ -126,10 +129,10 @@ class HeldTable:
         }
 
     def commits_since(self, store: Store) -> list[LogCommit]:
-        """The commits after its version.
+        """Return the commits after its version.
 
         Raises:
-            UnfitError: it cannot be brought to the latest version by them.
+            UnfitError: they cannot bring it to the latest version.
         """
         read_from = self.checkpoint_version
         if read_from is None and read_hint(store) is not None:
@@ -153,10 +156,10 @@ class HeldTable:
             raise UnfitError from error
 
     def advance(self, commits: Sequence[LogCommit]) -> LiveChanges:
-        """Bring it to the version of the last of the commits that follow its own.
+        """Advance it to the version of the last of the commits that follow its own.
 
         Raises:
-            UnfitError: what they come to is not sure; it is of no use any more.
+            UnfitError: the result is uncertain; the held table is of no more use.
         """
         newest = _newest(commits)
         adds = [action for action in newest.values() if isinstance(action, AddFile)]
@@ -198,7 +201,7 @@ class HeldTable:
             raise UnfitError  # which is the first now, the others would tell
 
     def _count_path(self, files: PathFiles, sign: int) -> Tombstone | None:
-        """Count what a path adds to the sums; as a dead file, if it is one."""
+        """Count a path's contribution to the sums; return its dead file, if it is one."""
         for file in files.live.values():
             self.sums.count(file, sign)
         dead = None if files.live else self.dead.dead_file(files.gone.values())
@@ -214,7 +217,7 @@ class HeldTable:
     def _choose(
         self, came: set[str], left: set[str], files_before: int
     ) -> tuple[set[str], set[str]]:
-        """Of the live files those that are mirrored now; what is so no more, and what is new of them."""
+        """Choose the mirrored ones of the live files; return the removed and the new ones."""
         before = self.mirrored
         are_all = len(before) == files_before
         leaving = {path for path in left if self._mirrors(path)}
@@ -236,24 +239,24 @@ class HeldTable:
 
 
 class HeldTables:
-    """The tables that a process holds, those used last within `MIRROR_HELD_BYTES`.
+    """The tables held by a process, the last used within `MIRROR_HELD_BYTES`.
 
-    Who takes one has it alone: two refreshes of a table at once do not meet in it.
+    The taker of a table has it alone: two concurrent refreshes of a table do not share it.
     """
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         self._lock = Lock()
         self._tables: OrderedDict[object, tuple[HeldTable, int]] = OrderedDict()
         self._size = 0
 
     def take(self, key: object) -> HeldTable | None:
-        """The table under a key, which is not held any more."""
+        """Take the table under a key out of the cache."""
         with self._lock:
             return self._pop(key)
 
     def keep(self, key: object, held: HeldTable) -> None:
-        """Hold a table, and let go of those that were not used for longest where it is too much."""
+        """Hold a table, and drop the least recently used ones beyond the limit."""
         size = held.size_bytes
         with self._lock:
             self._pop(key)

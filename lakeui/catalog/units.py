@@ -10,7 +10,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def format_bytes(size_bytes: float) -> str:
-    """96.4 GiB: IEC units, three digits that count."""
+    """Format bytes as 96.4 GiB: IEC units, three significant digits."""
     sign, size = (MINUS if size_bytes < 0 else ""), abs(float(size_bytes))
     for unit in _BYTE_UNITS:
         if size < 1024 or unit == _BYTE_UNITS[-1]:
@@ -26,7 +26,7 @@ def format_count(number: float) -> str:
 
 
 def format_position(per_cent: float) -> str:
-    """A position in a chart, in per cent: short, with a point."""
+    """Format a position in a chart, in per cent: short, with a point."""
     return f"{per_cent:.2f}".rstrip("0").rstrip(".") + "%"
 
 

@@ -1,6 +1,6 @@
-"""Tables that repeated searches found and nobody registered: told until they are registered or dismissed.
+"""Unregistered tables of repeated searches: reported until they are registered or dismissed.
 
-They outlive the round that found them, so that nothing is told to be over while the next one is under way.
+They outlive their round, so that nothing is reported as over while the next round runs.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ _BATCH = 500
 
 
 def keep_unregistered(discovery: Discovery, places: Collection[str], now: datetime) -> None:
-    """Write down what a complete round found and nobody registered; what it found no more is forgotten."""
+    """Store the unregistered tables of a complete round; delete those that it no longer found."""
     unregistered = set(places)
     with transaction.atomic():
         kept = dict(discovery.unregistered_tables.values_list("place", "pk"))
@@ -34,17 +34,17 @@ def keep_unregistered(discovery: Discovery, places: Collection[str], now: dateti
 
 
 def list_attention_tables() -> QuerySet[UnregisteredTable]:
-    """Tables that need attention: neither registered nor dismissed."""
+    """Return tables that need attention: neither registered nor dismissed."""
     registered = Table.objects.filter(uri=OuterRef("place"))
     return UnregisteredTable.objects.filter(~Exists(registered), is_dismissed=False)
 
 
 def dismiss(discovery: Discovery) -> int:
-    """Have those that a search found so far need no attention; how many. Later ones do."""
+    """Dismiss the results so far of a search; return how many. Later ones need attention."""
     here = list_attention_tables().filter(discovery=discovery).values("pk")
     return UnregisteredTable.objects.filter(pk__in=here).update(is_dismissed=True)
 
 
 def dismiss_place(place: str) -> None:
-    """As `dismiss`, of a table that somebody took off the list, in every search."""
+    """Dismiss an unregistered table, as `dismiss` does, in every search."""
     UnregisteredTable.objects.filter(place=place).update(is_dismissed=True)

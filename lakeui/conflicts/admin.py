@@ -52,7 +52,7 @@ class ConflictDayAdmin(InternalAdmin):
 
 @admin.register(ConflictRows)
 class ConflictRowsAdmin(InternalAdmin):
-    """What was requested; the rows show on their page, to whoever may see the table."""
+    """Requested rows; the rows are on their page, for people who may see the table."""
 
     list_display = ["asked_at", "conflict", "path", "version", "read_at", "error_code"]
     list_filter = ["error_code"]
@@ -63,7 +63,7 @@ class ConflictRowsAdmin(InternalAdmin):
 
 @admin.register(ConflictTrials)
 class ConflictTrialsAdmin(InternalAdmin):
-    """What was tried; the answers show on the conflict's page."""
+    """Trials; the answers are on the conflict's page."""
 
     list_display = ["asked_at", "conflict", "condition", "read_at", "duration_ms", "error_code"]
     list_filter = ["error_code"]

@@ -1,7 +1,8 @@
-"""Whether a table takes part in row-level concurrency: what speaks for it, what against, what to do.
+"""A table's eligibility for row-level concurrency: the conditions, the obstacles, the fixes.
 
-The conditions are the engine's own, asked of the mirror's row; fixes come with the job that applies
-them and with what they cost.
+The conditions are the engine's own, evaluated on the mirror's row; fixes come with their job and
+their
+cost.
 """
 
 import json
@@ -42,7 +43,7 @@ _REWRITE_COST = "The whole table is written again, under another layout: {size} 
 
 @dataclass(frozen=True, slots=True)
 class AssessedCondition:
-    """One condition with its evidence; where it fails: the fix, its cost, and the job that does it."""
+    """One condition with its evidence; if it fails: the fix, its cost, and the job for it."""
 
     name: str
     holds: bool
@@ -54,9 +55,9 @@ class AssessedCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEligibility:
-    """`traces_moves`: OPTIMIZE of this table can be traced row by row.
+    """A table's eligibility. `traces_moves`: OPTIMIZE of this table can be traced row by row.
 
-    `avoided`: conflicts that row-level concurrency resolved; `avoided_lately`: in 30 days.
+    `avoided`: conflicts resolved at row level; `avoided_lately`: in 30 days.
     """
 
     eligible: bool | None
@@ -70,7 +71,7 @@ class TableEligibility:
 
 
 def eligibility_of(table: Table) -> TableEligibility:
-    """A table's eligibility as mirrored; `eligible` is None while its log was never read."""
+    """Return a table's eligibility as mirrored; `eligible` is None until its log was read."""
     avoided = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).aggregate(
         all=Count("id"),
         lately=Count(
@@ -105,7 +106,7 @@ def build_setting(
     row_tracking: bool | None = None,
     clustered: bool | None = None,
 ) -> TableSetting:
-    """The kind of table this is, but for what is given."""
+    """Return the table's setting with the given changes."""
     return TableSetting(
         level=level or level_of(None, table),
         vectors=table.deletion_vectors if vectors is None else vectors,
@@ -118,21 +119,22 @@ def build_setting(
 
 
 def level_of(recorded: str | None, table: Table) -> IsolationLevel:
-    """The level that a log or a conflict names; the table's where it names none that is known."""
+    """Return the recorded level; the table's if it is missing or unknown."""
     named = recorded or table.isolation_level
     return _LEVELS.get(named, IsolationLevel.WRITE_SERIALIZABLE)
 
 
 def eligible_setting(table: Table, level: IsolationLevel | None = None) -> TableSetting:
-    """The table as it would be with all that row-level concurrency asks for."""
+    """Return the table's setting with every requirement of row-level concurrency met."""
     return replace(build_setting(table, level, vectors=True), partitioned=False, identity=False)
 
 
 def replay_setting(table: Table, level: IsolationLevel, *, row_level: bool) -> ReplaySetting:
-    """The table under another level, with row-level concurrency or without.
+    """Return the table's setting under another level, with or without row-level concurrency.
 
-    A table that takes part does not without deletion vectors; one that has vectors, and does not,
-    keeps them.
+    Without it, a table that takes part loses its deletion vectors; one that has vectors, and does
+    not take
+    part, keeps them.
     """
     kept = table.deletion_vectors and not table.row_level_eligible
     return ReplaySetting(
@@ -145,7 +147,7 @@ def replay_setting(table: Table, level: IsolationLevel, *, row_level: bool) -> R
 
 
 def facts_of(table: Table) -> TableFacts:
-    """What is mirrored of all that decides at which level the table's conflicts are resolved."""
+    """Return the mirrored facts that decide the level of the table's conflicts."""
     return (
         assess_eligibility(table).facts
         if table.schema and table.version is not None
@@ -154,7 +156,7 @@ def facts_of(table: Table) -> TableFacts:
 
 
 def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:
-    """The table's metadata as mirrored, but with these properties."""
+    """Return the table's mirrored metadata with other properties."""
     return Metadata(
         id=table.table_uuid,
         schema_string=json.dumps(table.schema),
@@ -164,7 +166,7 @@ def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:
 
 
 def protocol_of(table: Table) -> Protocol:
-    """The table's protocol as mirrored."""
+    """Return the table's mirrored protocol."""
     return Protocol(
         min_reader_version=table.min_reader_version or 1,
         min_writer_version=table.min_writer_version or 1,
@@ -179,7 +181,7 @@ def has_identity(schema: Mapping[str, Any]) -> bool:
 
 
 def assess_eligibility(table: Table) -> Eligibility:
-    """The engine's own conditions, asked of the mirror's row."""
+    """Evaluate the engine's own conditions on the mirror's row."""
     metadata = metadata_of(table, table.properties)
     return table_eligibility(metadata, protocol_of(table), table.clustering_columns)
 

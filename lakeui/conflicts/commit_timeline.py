@@ -1,4 +1,4 @@
-"""A table's commits and aborted attempts by bucket of time: what its history is drawn from."""
+"""A table's commits and aborted attempts by bucket of time: the data of its history chart."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ class TimeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTimeline:
-    """From `start` to the end of the bucket that now is in; `buckets` leaves out the empty ones.
+    """From `start` to the end of the current bucket; `buckets` omits empty ones.
 
     `resolved` and `aborted` count conflicts, `beaten` the versions that aborted others.
     """
@@ -84,7 +84,7 @@ class CommitTimeline:
 
 
 def commit_timeline(table: Table, name: str, now: datetime) -> CommitTimeline:
-    """The span before `now` that a name of RANGES means, in buckets on the reader's round times."""
+    """Return the timeline of a named range before `now`, in buckets at the reader's round times."""
     start = _start(RANGES[name], now)
     commits = table.commits.filter(committed_at__gte=start, committed_at__lte=now).order_by()
     conflicts = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
@@ -106,7 +106,7 @@ def timeline_of(
     resolved: int = 0,
     beaten: int = 0,
 ) -> CommitTimeline:
-    """Of commits and losses given; what lies outside the span, or bears no time, is left out."""
+    """Return the timeline of given commits and aborts, without those outside or without time."""
     chosen = RANGES[name]
     start, places = _start(chosen, now), chosen.span // chosen.width
     counts: dict[int, Counter[str]] = defaultdict(Counter)
@@ -132,7 +132,7 @@ def timeline_of(
 
 
 def usual_range(table: Table, now: datetime) -> str:
-    """A day; for a table that was quiet longer, the shortest span that holds its last commit."""
+    """Return a day; for a quieter table, the shortest range that includes its last commit."""
     if table.last_commit_at is None:
         return "24h"
     fitting = (n for n, r in RANGES.items() if n != "6h" and table.last_commit_at > now - r.span)

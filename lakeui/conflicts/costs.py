@@ -1,4 +1,4 @@
-"""What conflicts cost: by pair of operations, and by pair and hour over the last day."""
+"""The cost of conflicts: by pair of operations, and by pair and hour over the last day."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,16 @@ from lakeui.conflicts.models import Conflict
 
 DAY = timedelta(hours=24)
 AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
-"""A pair, grouped by made values: SQLite takes what is narrowed from the index that it is narrowed by,
-and not all conflicts ever from the one that has the pairs in order."""
+"""A pair, grouped by computed values.
+
+SQLite then uses the filter's index, instead of scanning all conflicts in the index of pairs.
+"""
 _COUNTED = ("aborted", "reported", "resolved", "wasted_ms", "wasted_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class PairCost:
-    """The operations of two conflicting writes, that of this transaction first, and what they cost.
+    """The operations of two conflicting writes, with this transaction's first, and their cost.
 
     `wasted_ms` and `wasted_bytes` are of aborted writes.
     """
@@ -52,7 +54,7 @@ class PairCosts:
 
 
 def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
-    """The cost of these conflicts, in one query that an index of sums answers."""
+    """Return the cost of these conflicts, in one query on an index of sums."""
     pair = AS_FOUND if conflicts.query.where else ("current_operation", "winner_operation")
     grouped = (
         conflicts.order_by()

@@ -1,7 +1,8 @@
-"""How many conflicts each day saw, by how they ended and by pair, and what they cost.
+"""Conflicts of each day, by end and by pair, with their cost.
 
-A month of a busy lake is tens of thousands of conflicts, and a few hundred rows here. They are added
-to with each conflict that is kept, in the same transaction.
+A month of a busy lake is tens of thousands of conflicts, and a few hundred rows here. They are
+updated
+with each stored conflict, in the same transaction.
 """
 
 from collections import defaultdict
@@ -52,7 +53,7 @@ def count_out(table: Table) -> None:
 
 
 def recount() -> None:
-    """All days anew, from the conflicts that are there."""
+    """Recompute all days from the stored conflicts."""
     sums_by_day = _sum_by_day(Conflict.objects.all())
     with transaction.atomic():
         ConflictDay.objects.all().delete()
@@ -63,7 +64,7 @@ def recount() -> None:
 
 
 def sums_since(since: datetime) -> dict[OperationPair, Sums]:
-    """Sums over all tables: whole days from the sums, what is left of the first day one by one."""
+    """Return sums over all tables: whole days from the sums, the rest of the first one by one."""
     begin = _day_after(since)
     days = ConflictDay.objects.filter(day__gte=begin.date()).order_by().values_list(*_PAIR)
     rest = Conflict.objects.filter(
@@ -90,7 +91,7 @@ def _key(day: date, pair: Iterable[str]) -> dict[str, object]:
 
 
 def _day_after(moment: datetime) -> datetime:
-    """The first midnight that is not before it."""
+    """Return the first midnight at or after it."""
     day = moment.astimezone(UTC).date()
     midnight = datetime.combine(day, time(), UTC)
     return midnight if midnight == moment else midnight + timedelta(days=1)

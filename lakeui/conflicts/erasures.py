@@ -1,8 +1,10 @@
-"""Rows that outlived an erasure: kept, so that the first page can tell without replaying histories.
+"""Rows that outlived an erasure, stored so that the first page need not replay histories.
 
-At WriteSerializable a blind append that lands while a DELETE runs may be ordered after it, though it
-was recorded before. Its rows that the DELETE would have matched are then still there. A worker looks
-at the tables with new versions, some of them each time.
+At WriteSerializable a blind append that lands while a DELETE runs may be ordered after it, though
+it was
+recorded before. Its rows that match the DELETE are then still there. A worker searches tables with
+new
+versions, some of them each time.
 """
 
 from collections.abc import Iterable
@@ -21,7 +23,7 @@ MOST_A_TABLE = 20
 
 
 def look_at_order(count: int = TABLES_A_LOOK) -> int:
-    """Search some tables whose latest version was not searched yet; how many those were."""
+    """Search some tables whose latest version was not searched yet; return how many."""
     seen = Q(order_look__version=F("version"))
     fresh = Table.objects.filter(version__isnull=False).exclude(seen).order_by("-last_commit_at")
     tables = list(fresh.select_related("order_look")[:count])
@@ -42,7 +44,7 @@ def _look_at(table: Table) -> None:
 
 
 def _find_passed_over(table: Table) -> list[Erasure]:
-    """A row for each append and DELETE that is known to match some of its rows."""
+    """Return a row for each append and DELETE that is known to match some of its rows."""
     versions = find_out_of_order(table, overlaps_of(table)).versions
     erased = [order for order in versions if order.kind == DELETE and order.is_known]
     rows = [

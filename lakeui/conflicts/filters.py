@@ -1,4 +1,4 @@
-"""Which conflicts a person may see, and what they can be narrowed by."""
+"""The conflicts visible to a person, and their filters."""
 
 import django_filters
 from django.contrib.auth.models import User
@@ -16,14 +16,14 @@ _MAX_RESOLVING = 5000
 
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
-    """The conflicts on tables that a person may see; those of no known table need a role on all."""
+    """Return the conflicts on tables visible to a person; others need a role on all tables."""
     if role_of(user) is not None:
         return Conflict.objects.all()
     return Conflict.objects.filter(table__in=visible_tables(user))
 
 
 def prepare_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
-    """With what a row of a list shows, and without the facts, which are long."""
+    """Prepare conflicts for a list, without the long facts."""
     said = KeyTextTransform("row_level", "facts")
     return (
         conflicts.select_related("table", "transaction__pipeline")
@@ -33,7 +33,7 @@ def prepare_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
 
 
 class VersionFilter(CommitFilter):
-    """Versions of a table by what was done, by whom, when, to what, and which conflicts they had."""
+    """Filters versions of a table by operation, writer, time, change, and conflicts."""
 
     conflict = django_filters.BooleanFilter(
         method="filter_conflict", label="Overlapped with another write"
@@ -64,14 +64,14 @@ class VersionFilter(CommitFilter):
 
 
 def _conflicts_of(commits: QuerySet[Commit]) -> QuerySet[Conflict]:
-    """The conflicts of the one table that all these are versions of."""
+    """Return the conflicts of the one table of all these versions."""
     pks = list(commits.order_by().values_list("table_id", flat=True)[:1])
     table = Table.objects.only("begun_at").filter(pk__in=pks).first()
     return Conflict.objects.none() if table is None else conflicts_of(table)
 
 
 class ConflictFilter(django_filters.FilterSet):
-    """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
+    """Filters conflicts by end, exception, pair of operations, table, person, time."""
 
     kind = django_filters.ChoiceFilter(choices=Conflict.Kind.choices, label="How it ended")
     exception = TextFilter(lookup_expr="iexact", label="Exception")

@@ -1,4 +1,4 @@
-"""A job held against the commits and jobs that it does not see: what is forecast of each pair."""
+"""A job compared with the commits and jobs that it does not see: a forecast for each pair."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lakeui.jobs.models import Job
 
 @dataclass(frozen=True)
 class JobSide:
-    """A job's side: what it does to its table, made once for all that it is held against."""
+    """A job's side: its operations on its table, built once for all comparisons."""
 
     job: Job
 
@@ -39,12 +39,12 @@ class JobSide:
         return self._forecast_with([operation_of_commit(commit, self.target, actions)])
 
     def forecast_with_job(self, kind: str, parameters: Any, table_id: int) -> Forecast:  # noqa: ANN401 - JSON
-        """With a job of a kind, should that land first; `table_id` is its own table."""
+        """Forecast the conflict with a job that lands first; `table_id` is its own table."""
         is_own = table_id == self.job.table_id
         return self._forecast_with(operations_of_job(self.target, kind, parameters, is_own=is_own))
 
     def _forecast_with(self, theirs: Sequence[ForecastSide]) -> Forecast:
-        """The worst that is forecast; where one does nothing to the table, they never conflict."""
+        """Return the worst forecast; a side that does nothing to the table never conflicts."""
         table = self.job.table
         columns = RecordedTable(
             table.name,

@@ -12,12 +12,12 @@ _RULES = {rule.value: rule for rule in Rule}
 
 
 def rule_named(text: str) -> Rule | None:
-    """The rule of a recorded name; None of "" and of names that are not known."""
+    """Return the rule of a recorded name; None for "" and for unknown names."""
     return _RULES.get(text)
 
 
 def rule_choices() -> list[tuple[str, str]]:
-    """The rules by which a conflict is decided, with their titles."""
+    """Return the rules that decide a conflict, with their titles."""
     return [(rule.value, CHECK_OF[rule].title) for rule in Rule]
 
 
@@ -118,17 +118,17 @@ class Conflict(models.Model):
 
     @property
     def decided_by(self) -> Rule | None:
-        """The rule that found the conflict; None where it is not recorded."""
+        """The rule that found the conflict; None if it is not recorded."""
         return rule_named(self.rule)
 
     @property
     def rows_text(self) -> str:
-        """Return how many rows both sides touched, as "943 rows"; "" where rows were not compared."""
+        """The rows touched by both sides: 943 rows, at least 100 rows; "" if not compared."""
         return count_noun(self.row_count, "row") if self.row_count else ""
 
     @property
     def became(self) -> int | None:
-        """The version that a write became which resolved this conflict, as far as is recorded."""
+        """The version of the write that resolved this conflict, if recorded."""
         if self.kind != Conflict.Kind.RESOLVED:
             return None
         committed = self.job.committed_version if self.job else None
@@ -172,7 +172,7 @@ class ConflictDay(models.Model):
 
 
 class ConflictRows(models.Model):
-    """The rows that both sides touched, as they were read by a worker; kept for an hour."""
+    """The rows touched by both sides, as read by a worker; kept for an hour."""
 
     conflict = models.OneToOneField(Conflict, on_delete=models.CASCADE, related_name="row_values")
     asked_at = models.DateTimeField()
@@ -195,7 +195,7 @@ class ConflictRows(models.Model):
 
 
 class ConflictTrials(models.Model):
-    """What a worker found when it tried each fix of an aborted write on a copy; kept until asked again.
+    """A worker's results of trying each fix of an aborted write on a copy; kept until asked again.
 
     `answers` are by the fix's kind; `condition` is the one that a person asked about, if any.
     """
@@ -218,10 +218,11 @@ class ConflictTrials(models.Model):
 
 
 class Erasure(models.Model):
-    """A DELETE that a blind append passed over: rows of the one may be left that the other matches.
+    """A DELETE that a blind append passed over: rows that match the DELETE may be left.
 
     `rows_at_most` are all rows of the append; null: not recorded. `settled_by` is the version of
-    the same DELETE that ran again and saw them.
+    the same
+    DELETE that ran again and saw them.
     """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="erasures")
@@ -248,7 +249,7 @@ class Erasure(models.Model):
 
 
 class OrderLook(models.Model):
-    """Up to which version a table was searched for erasures that were passed over."""
+    """The version up to which a table was searched for missed erasures."""
 
     table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="order_look")
     version = models.BigIntegerField(null=True, blank=True)
@@ -263,7 +264,7 @@ class OrderLook(models.Model):
 class Pipeline(models.Model):
     """A program elsewhere that reports its transactions, by its application's name.
 
-    `dropped` are events that the program could not keep for us, and told so.
+    `dropped` counts events that the program reported as lost.
     """
 
     name = models.CharField(max_length=100)

@@ -1,4 +1,4 @@
-"""The writes of a table's last 30 days, by the narrow columns of the mirror: who wrote, how, behind whom."""
+"""The writes of a table's last 30 days, from narrow columns: writer, statement, overlaps."""
 
 import json
 from collections import Counter
@@ -60,7 +60,7 @@ class RecentWrite(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConditionUse:
-    """A condition, who used it in which operation, and how often; `condition` is of its shape."""
+    """A condition, its user, operation and frequency; `condition` is of its shape."""
 
     user_name: str
     operation: str
@@ -71,10 +71,11 @@ class ConditionUse:
 
 @dataclass(frozen=True, slots=True)
 class RecentWrites:
-    """At most the latest `MAX_WRITES` that landed and as many aborted ones; `is_capped`: there were more.
+    """The latest landed and aborted writes, `MAX_WRITES` of each; `is_capped`: there were more.
 
-    `overlapping` are those of operations with a condition that overlapped with others, the aborted
-    ones among them, and `conditions` what they requested, the most used first.
+    `overlapping` are overlapping writes whose operation has a condition, the aborted ones among
+    them, and
+    `conditions` their conditions, the most used first.
     """
 
     writes: tuple[RecentWrite, ...]
@@ -84,20 +85,20 @@ class RecentWrites:
     conditions: tuple[ConditionUse, ...]
 
     def count_by_client(self) -> list[tuple[WriterClient, int]]:
-        """Programs that wrote, those with most commits first."""
+        """Return programs with their commits, the most first."""
         return Counter(write.client for write in self.writes).most_common()
 
     def count_file_level_writers(self) -> list[tuple[str, int]]:
-        """Who wrote by programs that compare files whatever the table is, the busiest first.
+        """Return writers whose program always compares files, the busiest first.
 
-        Where the log names nobody, the program.
+        If the log names nobody, the program.
         """
         by_files = (write for write in self.writes if write.client.runtime in _BY_FILES)
         return Counter(w.user_name or str(w.client) for w in by_files).most_common()
 
 
 def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:
-    """The writes of the last days, in two queries; of aborted ones the conditions that a reader may read."""
+    """Return the writes of the last days in two queries, with conditions visible to the reader."""
     since = timezone.now() - timedelta(days=DAYS)
     rows = (
         table.commits.filter(committed_at__gte=since)
@@ -145,7 +146,7 @@ def _list_aborted_attempts(
 
 
 def _uses(overlapping: Iterable[OverlappingAttempt], table: Table) -> tuple[ConditionUse, ...]:
-    """Conditions that differ in their numbers alone are one, shown as the latest was."""
+    """Group conditions that differ only in their numbers; the latest represents a group."""
     schema_json = json.dumps(table.schema)
     uses: dict[tuple[str, str, str], list[str]] = {}
     for asking in overlapping:

@@ -20,9 +20,9 @@ _MAX_FILES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOrigin:
-    """Whose attempt it was: a job's of ours, or a transaction that a pipeline reported.
+    """The origin of an attempt: a job of ours, or a transaction reported by a pipeline.
 
-    `sequence` is the number of the event that told of it; `occurred_at` None: it occurs now.
+    `sequence` is the number of the reporting event; `occurred_at` None: it occurs now.
     """
 
     attempt: int
@@ -32,12 +32,12 @@ class AttemptOrigin:
     occurred_at: datetime | None = None
 
     def fields(self) -> dict[str, Any]:
-        """These values as fields of a conflict."""
+        """Return these values as fields of a conflict."""
         return asdict(self) | {"occurred_at": self.occurred_at or timezone.now()}
 
 
 class ResolvedRecord(Protocol):
-    """What the engine tells of a conflict that rows resolved."""
+    """The engine's facts of a conflict resolved at row level."""
 
     @property
     def winner(self) -> ConflictSide: ...
@@ -66,7 +66,7 @@ def record_aborted(
     wasted_ms: int = 0,
     wasted_bytes: int = 0,
 ) -> Conflict:
-    """An aborted write; `user_name` is who requested it, where the engine does not know."""
+    """Record an aborted write; `user_name` is its requester if the engine does not know it."""
     facts = error.conflict
     current = replace(facts.current, user=facts.current.user or user_name or None)
     facts = replace(facts, current=current)
@@ -92,7 +92,7 @@ def record_resolved(
     origin: AttemptOrigin,
     committed_version: int | None = None,
 ) -> Conflict:
-    """Two writes that touched the same files and both landed; this one as a version, where known."""
+    """Record two writes that touched the same files and both landed; set this one's version."""
     facts = {
         "current": asdict(current),
         "winner": asdict(resolved.winner),
@@ -146,7 +146,7 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
 
 
 def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:
-    """Between which values of the layout's column the shared files lie."""
+    """Return the bounds of the shared files in the layout's column."""
     if decision is None or not decision.order_column:
         return {}
     shared_paths = set(shared)

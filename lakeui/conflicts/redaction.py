@@ -1,7 +1,8 @@
-"""Aborted writes without what tells of tables that their reader may not see.
+"""Aborted writes without facts about tables hidden from their reader.
 
-A log tells a condition to whoever sees its table, but an aborted write is in no log: its condition is
-for those who may read the statement.
+A log shows a condition to everybody who sees its table, but an aborted write is in no log: its
+condition
+is for people who may read the statement.
 """
 
 import re
@@ -15,7 +16,7 @@ _HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
 
 
 def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:
-    """The conflict; for who may not read the aborted statement a copy to show, without its condition."""
+    """Return the conflict, or a copy without its condition if the reader may not read it."""
     if may_read_condition(conflict, reader):
         return conflict
     told = copy(conflict)
@@ -33,7 +34,7 @@ def redact_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[
 
 
 def may_read_condition(conflict: Conflict, reader: Reader) -> bool:
-    """Whether they may see every table that the aborted write's condition can name."""
+    """Whether the reader may see every table that the aborted write's condition can name."""
     if reader.sees_all or not conflict.current_predicate:
         return True
     if conflict.current_operation.upper() == "MERGE":
@@ -42,7 +43,7 @@ def may_read_condition(conflict: Conflict, reader: Reader) -> bool:
 
 
 def may_read_text(predicate: str, reader: Reader) -> bool:
-    """Whether they may see every table that a condition names in a subquery."""
+    """Whether the reader may see every table in the subqueries of a condition."""
     if reader.sees_all or not _HOLDS_QUERY.search(predicate):
         return True
     return reader.may_read_statement(f"DELETE FROM t WHERE {predicate}")  # noqa: S608 - parsed, not run

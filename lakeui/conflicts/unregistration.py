@@ -1,4 +1,4 @@
-"""A table taken off the list. Its files and its log stay as they are; what is kept of it here goes."""
+"""Unregistering a table. Its files and its log stay as they are; its records here are deleted."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from lakeui.jobs.writers import active_jobs
 
 @dataclass(frozen=True, slots=True)
 class RecordCounts:
-    """What is on record of a table. Versions can be read again from its log; the rest cannot."""
+    """The records of a table. Versions can be read again from its log; the rest cannot."""
 
     versions: int
     jobs: int
@@ -32,7 +32,7 @@ class RecordCounts:
 
 
 def count_records(table: Table) -> RecordCounts:
-    """Counted now."""
+    """Count the records now."""
     return RecordCounts(
         versions=table.commits.count(),
         jobs=table.jobs.count(),
@@ -44,12 +44,12 @@ def count_records(table: Table) -> RecordCounts:
 
 
 def right_to_unregister(table: Table) -> str:
-    """The right it takes: less for one that no job managed to create, of which nothing is lost."""
+    """Return the required right, a lower one for a table without a commit: nothing is lost."""
     return "maintain" if table.version is None and not table.commits.exists() else "admin"
 
 
 def unregister_table(table: Table, by: User | None, reason: str = "") -> RecordCounts:
-    """Forget a table: its mirror, jobs, conflicts, schedules, roles and keys. What went.
+    """Delete a table's mirror, jobs, conflicts, schedules, roles and keys; return their counts.
 
     Raises:
         ReadOnlyError, NotPermittedError: as they say.

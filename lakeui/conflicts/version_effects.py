@@ -1,4 +1,4 @@
-"""What a version did to other writes, and the conflicts that it resolved before it landed."""
+"""A version's effects on other writes, and the conflicts that it resolved before it landed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from lakeui.conflicts.models import Conflict
 
 SHOWN = 20
 BECAME = Coalesce("job__committed_version", "attempted_version")
-"""The version that the write of a resolved conflict became."""
+"""The version of the write that resolved a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionEffects:
-    """Conflicts that a version was part of: at most `SHOWN` of each kind, with how many there are.
+    """The conflicts of a version: at most `SHOWN` of each kind, with the full counts.
 
-    `aborted` are attempts that it aborted, `passed` those that got past it, `resolved` the
-    conflicts that it resolved itself before it landed.
+    `aborted` are attempts aborted by it, `passed` those that got past it, `resolved` the conflicts
+    that it
+    resolved itself before it landed.
     """
 
     aborted: tuple[Conflict, ...]
@@ -37,7 +38,7 @@ class VersionEffects:
 
 
 def conflicts_of(table: Table) -> QuerySet[Conflict]:
-    """The conflicts whose versions are those of the table that is there now."""
+    """Return the conflicts about versions of the current table."""
     return table.conflicts.filter(filter_current_table(table, "occurred_at"))
 
 
@@ -73,7 +74,7 @@ def _count_by_version(versions: "QuerySet[Any, Any]") -> dict[int, int]:
 
 
 def _some(conflicts: QuerySet[Conflict]) -> tuple[tuple[Conflict, ...], int]:
-    """The first of them, and how many there are: counted only where there are more."""
+    """Return the first of them, and their number: counted only if there are more."""
     first: Iterable[Conflict] = tuple(conflicts[: SHOWN + 1])
     rows = tuple(first)
     return rows[:SHOWN], conflicts.count() if len(rows) > SHOWN else len(rows)

@@ -1,7 +1,7 @@
-"""How an aborted write is avoided: each with a verdict, and how often in the last 30 days.
+"""How to avoid an aborted write: each way with a verdict, and its effect in the last 30 days.
 
-Verdicts are of this conflict: "passes" is said only where what was recorded proves it. What is not
-advised stands below, with the reason.
+Verdicts are of this conflict: "passes" only if the record proves it. Ways that are not advised come
+last, with the reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,11 +47,13 @@ _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictAdvice:
-    """One way out.
+    """One way to avoid the conflict.
 
-    `helped` of `of` losses like it would have been avoided, `undecidable` more are not counted.
-    `act` is where it is done: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
-    "isolation"; "" where it is done elsewhere. `condition` is what to add to the write's own.
+    It would have avoided `helped` of `of` similar conflicts; `undecidable` more are not counted.
+    `act` is
+    where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility", "isolation";
+    ""
+    if elsewhere. `condition` is to be added to the write's own.
     """
 
     kind: str
@@ -71,7 +73,7 @@ class ConflictAdvice:
 def advice(
     conflict: Conflict, sides: BothSides, like: SimilarConflicts
 ) -> tuple[ConflictAdvice, ...]:
-    """Best first; what is not advised last. Nothing for two writes that both landed."""
+    """Return the ways, best first, those not advised last; none if both writes landed."""
     if conflict.kind == Conflict.Kind.RESOLVED:
         return ()
     narrowed = find_narrowing(conflict, sides.decision)
@@ -180,7 +182,7 @@ def _move(conflict: Conflict, sides: BothSides, like: SimilarConflicts) -> Itera
 def _iter_recorded_advice(
     conflict: Conflict, sides: BothSides, like: SimilarConflicts, *, has_narrowing: bool
 ) -> Iterator[ConflictAdvice]:
-    """What the engine advised when the write was aborted."""
+    """Iterate over the engine's advice at the time of the abort."""
     own = sides.current.statement if sides.current.statement_is_whole else ""
     same_rule = sum(other.rule == conflict.rule for other in like.conflicts)
     for remedy in _remedies(conflict):
@@ -207,7 +209,7 @@ def _iter_recorded_advice(
 
 
 def _is_on_now(table: Table | None, kind: str) -> bool:
-    """Whether the table has got since what was missing when the write was aborted."""
+    """Whether the table has since got the feature that was missing at the time of the abort."""
     if table is None:
         return False
     now = {
@@ -219,7 +221,7 @@ def _is_on_now(table: Table | None, kind: str) -> bool:
 
 
 def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> ConflictAdvice:
-    """Held against what rows would have said of this pair's losses."""
+    """Return the advice to use deletion vectors, with row verdicts on this pair's conflicts."""
     table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
     judged = row_verdicts(table).filter_by_pair(*pair) if table else RowVerdicts(())
     passes, unknown = (

@@ -1,4 +1,4 @@
-"""Both sides of one recorded conflict: what each requested, read, changed, and whose it was."""
+"""Both sides of one recorded conflict: statement, reads, changes and writer of each."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ RESOLVED_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideJob:
-    """The job of ours that a side was, and the try at it."""
+    """The side's job of ours, and its attempt."""
 
     id: UUID
     kind: str
@@ -35,7 +35,7 @@ class SideJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidePipeline:
-    """The pipeline that reported a side: its name, where it ran and as whom, and the try."""
+    """The pipeline that reported a side: name, host, user, and attempt."""
 
     name: str
     host: str
@@ -45,10 +45,11 @@ class SidePipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictSideDetail:
-    """One side. None and "" are what was not recorded.
+    """One side. None and "" are unrecorded.
 
-    `statement_is_whole`: it is the job's or the pipeline's own, not put together from the log.
-    `read_at` is when the attempt began to read, `ended_at` when it ended.
+    `statement_is_whole`: it is the job's or the pipeline's own, not reconstructed from the log.
+    `read_at` is
+    when the attempt began to read, `ended_at` when it ended.
     """
 
     operation: str
@@ -71,7 +72,7 @@ class ConflictSideDetail:
 
 @dataclass(frozen=True, slots=True)
 class BothSides:
-    """The aborted or rebased write, and the winning commit; how it was decided; what the mirror has of that commit."""
+    """The aborted or rebased write, the winning commit, the decision, and the mirrored commit."""
 
     current: ConflictSideDetail
     winner: ConflictSideDetail
@@ -80,9 +81,9 @@ class BothSides:
 
 
 def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
-    """What is recorded of a conflict and its two writers, in at most eight queries.
+    """Return the record of a conflict and its two writers, in at most eight queries.
 
-    Of a writer that names tables the reader may not see, only what the log says of it.
+    A writer that names tables hidden from the reader has only the log's facts.
     """
     conflict = redact_conflict(conflict, reader)
     decision, commit = decision_of(conflict), _find_winning_commit(conflict)
@@ -95,7 +96,7 @@ def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
 
 
 def decision_of(conflict: Conflict) -> Decision | None:
-    """How it was decided; None where that was not recorded, or not as it is today."""
+    """Return the decision; None if it is not recorded, or not in the current format."""
     decision = _facts(conflict).get("decision")
     try:
         return msgspec.convert(decision, Decision, strict=False) if decision else None
@@ -180,7 +181,7 @@ def _read_recorded_statement(conflict: Conflict, commit: Commit | None, predicat
 
 
 def is_of_former_table(conflict: Conflict) -> bool:
-    """Whether another table is in the place of the one whose version it names."""
+    """Whether another table has replaced the one whose version it names."""
     return conflict.table is not None and is_former(conflict.table, conflict.occurred_at)
 
 
@@ -192,7 +193,7 @@ def _find_winning_commit(conflict: Conflict) -> Commit | None:
 
 
 def _find_winning_job(conflict: Conflict, txn_id: str) -> Job | None:
-    """By the transaction id that its commit carries, a step's too, or by the version it made."""
+    """Find the job by its commit's transaction id, a step's too, or by its version."""
     if conflict.table is None:
         return None
     jobs = conflict.table.jobs.all()
@@ -206,7 +207,7 @@ def _find_winning_job(conflict: Conflict, txn_id: str) -> Job | None:
 
 
 def _find_winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction | None:
-    """What a pipeline reported of the winning commit."""
+    """Return a pipeline's report of the winning commit."""
     if conflict.table is None or conflict.winning_version is None or is_of_former_table(conflict):
         return None
     reported = conflict.table.pipeline_transactions.select_related("pipeline")
@@ -215,7 +216,7 @@ def _find_winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransa
 
 
 def _list_resolved_conflicts(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
-    """The conflicts that the winning commit itself resolved before it landed: the first, and how many."""
+    """Return the first conflicts that the winning commit itself resolved, and their number."""
     if job is None:
         return (), 0
     conflicts = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")

@@ -12,7 +12,7 @@ _RERUNS_FOLLOWED = 4  # of one another
 
 @dataclass(frozen=True, slots=True)
 class LaterCommit:
-    """The version that it became, and the job that committed it; None where a pipeline did."""
+    """The version of the later commit, and its job; None for a pipeline's."""
 
     version: int
     job_id: UUID | None
@@ -20,9 +20,9 @@ class LaterCommit:
 
 
 def find_later_commit(conflict: Conflict) -> LaterCommit | None:
-    """The first commit of the job, of the jobs that ran it again, or of the pipeline's own attempts.
+    """Return the first commit of the job, of its reruns, or of the pipeline's other attempts.
 
-    None: not so far, as known here.
+    None: none so far, as known here.
     """
     job = conflict.job
     if conflict.kind == Conflict.Kind.RESOLVED:
@@ -42,7 +42,7 @@ def find_later_commit(conflict: Conflict) -> LaterCommit | None:
 
 
 def _find_pipeline_commit(aborted: PipelineTransaction | None) -> LaterCommit | None:
-    """What a later attempt of the same run committed."""
+    """Return the commit of a later attempt of the same run."""
     if aborted is None or not aborted.run_id:
         return None
     run = PipelineTransaction.objects.filter(pipeline=aborted.pipeline_id, run_id=aborted.run_id)

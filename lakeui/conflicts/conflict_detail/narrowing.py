@@ -1,7 +1,8 @@
 """The condition that would have kept a write off the files it shares with another.
 
-It is read off what was recorded: the bounds of both sides' files in the column that the table is laid
-out by. Files outside a condition are not read, and cannot conflict.
+It is derived from the record: the bounds of both sides' files in the column of the table's layout.
+Files
+outside a condition are not read, and cannot conflict.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ _CONDITIONAL = frozenset({"update", "delete"})
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """`condition`, to be added by AND. `share` of the rows that the write changes stay in its reach.
+    """A `condition` to add by AND. `share` of the write's changed rows remain in its reach.
 
-    `files_before` become `files_after`; `is_sample` where not every file was recorded.
+    `files_before` become `files_after`; `is_sample` if not every file was recorded.
     """
 
     condition: str
@@ -49,9 +50,9 @@ class Narrowing:
 
 
 def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
-    """The better of the two sides of the shared files; None where little would be left.
+    """Return the better of the two sides of the shared files; None if little would be left.
 
-    None too where the write has no condition to add to, or bounds were not recorded.
+    Also None if the write has no condition to add to, or bounds were not recorded.
     """
     if decision is None or not conflict.shared_high or not conflict.current_predicate:
         return None
@@ -80,7 +81,7 @@ def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing |
 
 
 def narrow_statement(conflict: Conflict, condition: str) -> str:
-    """The job's statement with one more condition; "" where it has none to add to."""
+    """Return the job's statement with one more condition; "" if it has none to add to."""
     job, table = conflict.job, conflict.table
     if job is None or table is None or job.kind not in _CONDITIONAL:
         return ""

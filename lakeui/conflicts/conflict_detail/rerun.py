@@ -48,7 +48,7 @@ _MAX_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ConflictRerun:
-    """One way to run it again. `cost` is what the fix does to the table, "" where it changes none."""
+    """One way to run it again. `cost` is the fix's effect on the table, "" if there is none."""
 
     fix: str
     label: str
@@ -75,7 +75,7 @@ class ConflictRerun:
 
 @dataclass(frozen=True, slots=True)
 class Reruns:
-    """What can be run again, why nothing can ("" where something can), and what was."""
+    """The ways to run it again, the obstacle if there are none (else ""), and earlier reruns."""
 
     obstacle: str
     ways: tuple[ConflictRerun, ...]
@@ -89,7 +89,7 @@ class Reruns:
 def reruns_of(
     conflict: Conflict, user: Person, landed: LaterCommit | None, condition: str = ""
 ) -> Reruns:
-    """The ways in which someone may have an aborted job run again; `condition` is one they typed."""
+    """Return a person's ways to run an aborted job again; `condition` is one they typed."""
     reader = Reader(user)
     jobs = () if conflict.job is None else tuple(
         redact_job(job, reader)
@@ -109,11 +109,11 @@ def rerun_conflict(
     confirm: str = "",
     reason: str = "",
 ) -> Job:
-    """The queued job that does what the aborted one did not. Of two asked for at once, one is taken.
+    """Queue a job for the aborted write. Of two concurrent requests, one is taken.
 
     Raises:
-        RequestError: it cannot be run again from here, there is no such fix, or the table's name is
-            to be typed and was not.
+        RequestError: it cannot be run again from here, there is no such fix, or the confirmation is
+            missing.
         NotPermittedError, ReadOnlyError, ExpressionError: see `retry_job`.
     """
     if conflict.table is not None:
@@ -191,7 +191,7 @@ def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[Conflict
 
 
 def _stands_alone(conflict: Conflict, condition: str) -> bool:
-    """Whether AND adds it: `TRUE) OR (TRUE` would widen what it is to narrow."""
+    """Whether AND can add it: `TRUE) OR (TRUE` would widen the condition."""
     if conflict.table is None:
         return False
     try:

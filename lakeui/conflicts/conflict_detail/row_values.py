@@ -1,6 +1,6 @@
-"""The values of the rows that both sides touched: a page asks for them, a worker reads them.
+"""The values of the rows touched by both sides: a page requests them, a worker reads them.
 
-As with previews they are gone an hour later, and whoever may see the table may see them.
+Like previews they are deleted after an hour, and visible to people who may see the table.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _KEPT = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """Where the rows are that both sides touched: in a file, at positions, of a version."""
+    """The rows touched by both sides: in a file, at positions, of a version."""
 
     path: str
     version: int
@@ -28,10 +28,11 @@ class SharedRows:
 
 
 def find_shared_rows(conflict: Conflict) -> SharedRows | None:
-    """The first rows that both sides touched; None where no positions are recorded.
+    """Return the first rows touched by both sides; None if no positions are recorded.
 
     They are read from a version in which they are live: the one before the winning commit removed
-    them, or the one that added them.
+    them, or
+    the one that added them.
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     file = next((file for file in _files(facts) if _positions(file)), None)

@@ -20,7 +20,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SimilarConflict:
-    """One of them, in what a row shows. `passed_again`: its next attempt committed; None: there was none."""
+    """A similar conflict for a row. `passed_again`: its next attempt committed; None: none was."""
 
     pk: int
     occurred_at: datetime
@@ -49,7 +49,7 @@ class SimilarConflicts:
 
 
 def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> SimilarConflicts:
-    """What ended the same way for the same operation by the same writer, in two queries."""
+    """Return conflicts with the same end, operation and writer, in two queries."""
     same = visible.filter(
         table=conflict.table_id,
         kind=conflict.kind,
@@ -68,14 +68,14 @@ def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> Simila
 
 @dataclass(frozen=True, slots=True)
 class NeighborConflicts:
-    """The conflicts of that kind on the table that came right before one and right after it."""
+    """The previous and the next conflict of that kind on the table."""
 
     previous: int | None
     next: int | None
 
 
 def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> NeighborConflicts:
-    """The conflicts before and after one in time, in two queries."""
+    """Return the conflicts before and after one in time, in two queries."""
     same = visible.filter(table=conflict.table_id, kind=conflict.kind).order_by("occurred_at", "pk")
     now, pk = conflict.occurred_at, conflict.pk
     earlier = Q(occurred_at__lt=now) | Q(occurred_at=now, pk__lt=pk)
@@ -87,7 +87,7 @@ def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> NeighborConfl
 
 
 def _retry_outcomes(same: QuerySet[Conflict]) -> Mapping[int, bool]:
-    """Whether the attempt that followed committed, by the conflict; of those that had one that ended."""
+    """Return by conflict whether the next attempt committed, for those whose next attempt ended."""
     tried = same.filter(job__attempt_rows__number=F("attempt") + 1)
     rows = tried.order_by("-occurred_at").values_list("pk", "job__attempt_rows__outcome")
     return {pk: outcome == _COMMITTED for pk, outcome in rows[:MAX_SIMILAR] if outcome != _RUNNING}

@@ -1,7 +1,7 @@
-"""Whether an aborted write would have landed with a fix: a page asks, a worker tries each on a copy.
+"""Trials of fixes for an aborted write: a page requests them, a worker tries each on a copy.
 
-What a fix changes, and what of it can be tried, stands in `engine.conflicts.remedy_trials`; the
-answers are the engine's own. They are kept: the past does not change.
+`engine.conflicts.remedy_trials` defines the change of each fix, and the part that can be tried; the
+answers are the engine's own. They are stored: the past does not change.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _ROWS = ("numUpdatedRows", "numDeletedRows", "numTargetRowsUpdated", "numOutputR
 
 @dataclass(frozen=True, slots=True)
 class TrialAnswer:
-    """What was found of one fix: `verdict` is "" where nobody tried it so far."""
+    """The result of one fix: `verdict` is "" if nobody tried it so far."""
 
     verdict: str = ""
     why: str = ""
@@ -53,7 +53,7 @@ class TrialAnswer:
 
 @dataclass(frozen=True)
 class TrialsView:
-    """What a page says of the trials: `obstacle` is why there can be none, "" where there can."""
+    """The trials for a page: `obstacle` is why there can be none, "" if there can."""
 
     obstacle: str
     trials: ConflictTrials | None
@@ -77,12 +77,12 @@ class TrialsView:
 
     @property
     def may_ask(self) -> bool:
-        """Whether another trial can tell more: not while one runs, nor of a write that needs Spark."""
+        """Whether another trial can help: not while one runs, nor for a write that needs Spark."""
         return not (self.obstacle or self.waits or self.control.needs_spark)
 
     @property
     def of_condition(self) -> TrialAnswer | None:
-        """Of the condition that somebody asked about."""
+        """The answer for the condition that somebody asked about."""
         asked = self.trials.condition if self.trials else ""
         return self._answer(CONDITION) if asked and self.is_answered else None
 
@@ -105,7 +105,7 @@ class TrialsView:
 
 
 def trials_view(conflict: Conflict, reader: Reader) -> TrialsView:
-    """What is known of the trials, for who may read the statement."""
+    """Return the known trials, for a reader of the statement."""
     obstacle = obstacle_to_trials(conflict, reader)
     trials = ConflictTrials.objects.filter(conflict=conflict).first() if not obstacle else None
     return TrialsView(obstacle, trials)
@@ -131,7 +131,7 @@ def _knows_versions(conflict: Conflict) -> bool:
 
 
 def command_of_conflict(conflict: Conflict) -> Command | None:
-    """What was aborted; None where that is not known in full, or was a step of a script."""
+    """Return the aborted command; None if it is not fully known, or was a step of a script."""
     if conflict.job is not None:
         return _job_command(conflict.job)
     reported = conflict.transaction
@@ -169,7 +169,7 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
 
 
 def changes_to_try(conflict: Conflict, condition: str) -> Mapping[str, TrialChange]:
-    """What is tried of a conflict, the write as it was first."""
+    """Return the changes to try for a conflict, the unchanged write first."""
     changes = {CONTROL: AS_IT_WAS, str(_LATER): CHANGES[_LATER]}
     narrowed = find_narrowing(conflict, decision_of(conflict))
     if narrowed is not None:
@@ -186,14 +186,14 @@ def changes_to_try(conflict: Conflict, condition: str) -> Mapping[str, TrialChan
 
 
 def versions_overlapped(conflict: Conflict) -> range:
-    """The versions that the write overlapped with: those that were there when it was to commit."""
+    """Return the versions that overlapped with the write: those before its commit."""
     read, winning = conflict.read_version or 0, conflict.winning_version or 0
     tried = conflict.attempted_version
     return range(read + 1, max(winning, (tried or 0) - 1) + 1)
 
 
 def find_winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
-    """The versions that the write overlapped with, and what made each, where all of it is known."""
+    """Return the overlapping versions with their commands, if fully known."""
     table, versions = conflict.table, versions_overlapped(conflict)
     commands: dict[int, Command | None] = dict.fromkeys(versions)
     if table is None:
@@ -217,7 +217,7 @@ def find_winning_commands(conflict: Conflict) -> Mapping[int, Command | None]:
 
 
 def answer_text(tried: TrialOutcome, duration_ms: int) -> dict[str, Any]:
-    """An answer as it is kept."""
+    """Return an answer as it is stored."""
     return {
         "verdict": str(tried.verdict),
         "why": tried.why,

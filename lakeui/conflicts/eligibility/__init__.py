@@ -1,1 +1,1 @@
-"""Whether a table and its writes take part in row-level concurrency, and what mends it."""
+"""Eligibility of a table and its writes for row-level concurrency, with fixes."""

@@ -1,4 +1,4 @@
-"""The conditions of row-level concurrency: those of a table as mirrored, what mends it, and of its writes."""
+"""The conditions of row-level concurrency: of a table as mirrored, with fixes, and of writes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def table_lines(
     speed: Speed | None,
     readers: Sequence[str],
 ) -> tuple[ConditionLine, ...]:
-    """The conditions of the table itself; `readers` are streams known to read it."""
+    """Return the conditions of the table itself; `readers` are streams known to read it."""
     layout, supported, _, identity = eligibility.conditions
     impact = impact_of(table, {VECTORS_PROPERTY: "true", ROW_TRACKING: "true"}, readers=readers)
     return (
@@ -112,13 +112,13 @@ def _partitions(table: Table) -> str:
 
 
 def _set_again(table: Table) -> str:
-    """What a table that is written anew does not keep."""
+    """Describe the settings that a rewritten table does not keep."""
     count = sum(name.startswith("delta.constraints.") for name in table.properties)
     return f" Set its {count} constraint{'' if count == 1 else 's'} again." if count else ""
 
 
 def _rewrite(table: Table) -> str:
-    """The statement that writes the table again, clustered, with its settings."""
+    """Return the statement that rewrites the table, clustered, with its settings."""
     kept = {
         name: str(value)
         for name, value in table.properties.items()
@@ -205,7 +205,7 @@ def _protocol(table: Table, name: str) -> tuple[int, int]:
 
 
 def list_locked_out_clients(writes: RecentWrites, feature: str) -> tuple[str, ...]:
-    """Programs that wrote lately and do not know a feature, with their commits."""
+    """Return recent writers that do not know a feature, with their commits."""
     return tuple(
         f"{client} ({times:,} {'commit' if times == 1 else 'commits'})"
         for client, times in writes.count_by_client()
@@ -238,7 +238,7 @@ _NO_COST = "None: the rows it selects are the same."
 
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
-    """The conditions of the writes that overlapped with others, and whether their winning commits can be traced."""
+    """Return the conditions of overlapping writes, and whether winning commits can be traced."""
     uses = writes.conditions
     lines = (_condition_line(name, obstacle, uses, table) for name, obstacle in _OBSTACLES)
     return (*lines, _row_tracing_line(table, writes))
@@ -247,7 +247,7 @@ def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]
 def _condition_line(
     name: str, obstacle: str, uses: Sequence[ConditionUse], table: Table
 ) -> ConditionLine:
-    """One demand on conditions: how many writes do not meet it, and whose is the first that does not."""
+    """Return one requirement for conditions: how many writes break it, and whose is the first."""
     asked = sum(use.times for use in uses)
     hit = [use for use in uses if use.condition.obstacle == obstacle]
     unclear = sum(use.times for use in uses if not use.condition.is_whole) if not hit else 0
@@ -282,7 +282,7 @@ def _reads(use: ConditionUse, table: Table) -> bool:
 
 
 def _rewrite_as_merge(use: ConditionUse) -> str:
-    """The write as a MERGE with the subquery as its source; empty where its form is another."""
+    """Rewrite the write as a MERGE with the subquery as its source; empty for another form."""
     match = _IN_QUERY.fullmatch(use.text.strip())
     action = {"DELETE": "DELETE", "UPDATE": "UPDATE SET …"}.get(use.operation)
     if match is None or action is None:

@@ -1,4 +1,4 @@
-"""A condition of row-level concurrency as people read it: evidence, the fix, and what it costs."""
+"""A condition of row-level concurrency for people: evidence, the fix, and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ HOLDS, FAILS, OPTIONAL, SOME, UNKNOWN = "holds", "fails", "optional", "some fall
 
 @dataclass(frozen=True, slots=True)
 class FixCost:
-    """What a fix costs. `rewrites_bytes` is 0 where no data is written again.
+    """The cost of a fix. `rewrites_bytes` is 0 if no data is rewritten.
 
-    `duration_ms` is the median speed of `runs` earlier jobs, None where none tells. Writes that run
-    are aborted, streams stop. `protocol` is what the table then asks of clients, None where it stays.
+    `duration_ms` is estimated by the median speed of `runs` earlier jobs, None without any. Running
+    writes
+    are aborted, streams stop. `protocol` is the new requirement of clients, None if it stays.
     """
 
     rewrites_bytes: int = 0
@@ -29,11 +30,13 @@ class FixCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionLine:
-    """A condition. `raw` is the evidence as the log has it, `evidence` says it in words.
+    """A condition. `raw` is the evidence in the log, `evidence` the same in words.
 
-    `affected` of `asked` writes do not meet it, where writes are asked. `job` mends it at a click;
-    `statement` is what to plan where the table must be written again; `rewrite` is how the first of
-    the writes would be put instead.
+    `affected` of `asked` writes do not meet it, for conditions of writes. `job` fixes it at a
+    click;
+    `statement` is the plan if the table must be rewritten; `rewrite` is another form of the first
+    of the
+    writes.
     """
 
     name: str

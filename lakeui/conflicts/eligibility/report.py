@@ -1,4 +1,4 @@
-"""Everything a page says of a table's eligibility: what was aborted for lack of it, why, and what mends it."""
+"""The report on a table's eligibility: aborted writes for lack of it, the reasons, the fixes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from lakeui.conflicts.recent_writes import recent_writes
 
 @dataclass(frozen=True, slots=True)
 class AbortedWrites:
-    """Aborted writes of 30 days and what rows would have made of them; `saved_*` are of those that pass."""
+    """Aborted writes of 30 days and their outcome at row level; `saved_*` are those that pass."""
 
     aborted: int
     passes: int
@@ -39,11 +39,13 @@ class AbortedWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EligibilityReport:
-    """`runtimes` as the table is, `mended` once its fixes are made.
+    """A report: `runtimes` for the current table, `mended` for the table with its fixes.
 
     `writes` were read, `overlapping_writes` of them had a condition and overlapped with others;
-    `unplaced` were written by programs that are none of the runtimes. `by_files` are those who
-    wrote by engines that compare files whatever the table is, with their commits.
+    `unplaced`
+    were written by other programs than the runtimes. `by_files` are the writers with engines that
+    always
+    compare files, with their commits.
     """
 
     eligibility: TableEligibility
@@ -71,9 +73,9 @@ def eligibility_report(
     readers: Sequence[str] = (),
     shown_to: Reader | None = None,
 ) -> EligibilityReport | None:
-    """None while the table's log was never read. `readers` are streams known to read it.
+    """Return the report; None until the table's log was read. `readers` are known streams on it.
 
-    Conditions of aborted writes are those that `shown_to` may read.
+    Conditions of aborted writes are included only if `shown_to` may read them.
     """
     if not table.schema or table.version is None:
         return None

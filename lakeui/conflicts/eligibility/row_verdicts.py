@@ -1,4 +1,4 @@
-"""What would have become of aborted writes, had rows decided: passed, aborted all the same, or undecidable."""
+"""Aborted writes judged at row level: passed, still aborted, or undecidable."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ MAX_ABORTED = 200
 
 @dataclass(frozen=True, slots=True)
 class AbortedVerdict:
-    """A recorded conflict and what rows would have said, with why."""
+    """A recorded conflict and its verdict at row level, with the reason."""
 
     conflict_id: int
     occurred_at: datetime
@@ -39,11 +39,11 @@ class RowVerdicts:
     is_capped: bool = False
 
     def filter_by_verdict(self, verdict: Verdict) -> list[AbortedVerdict]:
-        """The writes that would have ended so."""
+        """Return the writes with this verdict."""
         return [conflict for conflict in self.conflicts if conflict.verdict == verdict]
 
     def filter_by_pair(self, current: str, winner: str) -> "RowVerdicts":
-        """The writes of two operations; an empty name stands for any."""
+        """Return the writes of two operations; an empty name stands for any."""
         return RowVerdicts(
             tuple(
                 conflict

@@ -32,9 +32,9 @@ class RuntimeCell:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeColumn:
-    """A runtime: its cells, how it decides, and how many commits of 30 days it wrote here.
+    """A runtime: its cells, its level of decision, and its commits here in 30 days.
 
-    `by_rows` are the operations that rows decide; empty: files do.
+    `by_rows` are the operations decided at row level; empty: at file level.
     """
 
     runtime: str
@@ -55,7 +55,7 @@ class RuntimeColumn:
 
     @property
     def note(self) -> str:
-        """What else it asks for, in few words."""
+        """Its other requirements, in few words."""
         if not self.limits:
             return "open source" if self.runtime.startswith("delta") else "Spark and Arrow"
         return _NOTES.get(self.limits, self.limits)
@@ -82,13 +82,13 @@ def runtime_columns(
 
 
 def meet_all_conditions(eligibility: Eligibility) -> Eligibility:
-    """The table as it would be once every condition is met."""
+    """Return the eligibility with every condition met."""
     conditions = tuple(replace(condition, holds=True) for condition in eligibility.conditions)
     return replace(eligibility, conditions=conditions, traces_moves=True)
 
 
 def other_writers(writes: RecentWrites) -> int:
-    """Commits by programs that are none of the runtimes, or that do not name themselves."""
+    """Count commits by unnamed programs and by others than the runtimes."""
     names = {runtime.name for runtime in RUNTIMES}
     return sum(write.client.runtime not in names for write in writes.writes)
 

@@ -1,1 +1,1 @@
-"""The settings that decide who conflicts: what they do now, and what a change would do."""
+"""The settings that decide conflicts: their current effect, and the effect of a change."""

@@ -40,7 +40,7 @@ _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
 
 @dataclass(frozen=True, slots=True)
 class UndecidedWrites:
-    """Writes of which the record does not tell, and why."""
+    """Writes whose verdict cannot be derived from the record, and why."""
 
     kind: str
     count: int
@@ -49,11 +49,13 @@ class UndecidedWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelEffect:
-    """`more` and `fewer` are certain, by kind of statement; `now` is what was aborted in those days.
+    """Certain changes in aborted writes: `more` and `fewer`, by kind; `now` is the current number.
 
     `append_overlaps` are the overlaps with blind appends that a stricter level would count;
-    `out_of_order` the versions that would not exist, oldest first: a stricter level would have aborted
-    their writes, or asked about rows. None: the level stays.
+    `out_of_order`
+    the versions that would not exist, oldest first: a stricter level would have aborted their
+    writes, or
+    compared rows. None: the level stays.
     """
 
     days: int
@@ -86,7 +88,7 @@ def effect_of(
     pairs: Sequence[ObservedPair],
     out_of_order: OutOfOrderVersions,
 ) -> LevelEffect | None:
-    """The effect on conflicts; None where the settings have none that a record could tell of."""
+    """Return the effect on conflicts; None if the settings have none that a record could show."""
     named, by_rows = proposal.properties.get(LEVEL), eligible_under(table, proposal)
     if named is None and by_rows == table.row_level_eligible:
         return None
@@ -126,7 +128,7 @@ def _stricter(
     *,
     by_rows: bool,
 ) -> None:
-    """Each write that passed an append over would be aborted for it, or perhaps."""
+    """Count each write that passed an append over as aborted for it, or undecided."""
     passed = Counter((order.kind, order.is_known) for order in versions)
     for (kind, is_known), count in sorted(passed.items(), key=lambda item: -item[1]):
         judged = judge_replay(Rule.DATA_ADDED, "", is_known, row_level=by_rows)
@@ -139,7 +141,7 @@ def _stricter(
 def _effect_on_aborted(
     table: Table, overlaps: Overlaps, asked: ReplaySetting
 ) -> tuple[int, list[UndecidedWrites]]:
-    """How many aborted ones would pass, and of how many that cannot be told, in one query."""
+    """Return how many aborted ones would pass, and the undecidable ones, in one query."""
     key = "facts__winner__is_blind_append"
     aborted = table.conflicts.filter(
         occurred_at__gte=overlaps.since, kind__in=Conflict.ABORTED_KINDS
@@ -173,7 +175,7 @@ def _effect_on_aborted(
 def _count_dependent_writes(
     table: Table, overlaps: Overlaps, asked: ReplaySetting
 ) -> Mapping[str, int]:
-    """Writes that would be aborted without row-level resolution, each counted once."""
+    """Count writes that would be aborted without row-level resolution, each once."""
     lately = _select_resolved(table).filter(occurred_at__gte=overlaps.since).order_by()
     rows = lately.values_list("current_operation", "isolation_level")
     sums: Counter[str] = Counter()
@@ -185,7 +187,7 @@ def _count_dependent_writes(
 
 
 def _find_resolving_versions(table: Table, versions: Sequence[int]) -> frozenset[int]:
-    """The versions, of these, that resolved a conflict."""
+    """Return those of these versions that resolved a conflict."""
     rows = _select_resolved(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
     return frozenset(rows.values_list("write", flat=True))
 

@@ -1,4 +1,4 @@
-"""What a change of a table's isolation settings would do, before it is done."""
+"""The effects of a change of a table's isolation settings, before it is made."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ _CLIENTS = {
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job that would be aborted, because the metadata it read would change. `since`: its attempt began."""
+    """A job to be aborted, because its metadata would change. `since`: its attempt began."""
 
     id: str
     kind: str
@@ -67,7 +67,7 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenStream:
-    """A stream that was seen lately. One that reads stops; one that writes has its open batch aborted."""
+    """A recently seen stream. A reader stops; a writer's open batch is aborted."""
 
     name: str
     reads: bool
@@ -77,10 +77,11 @@ class SeenStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What would change and who would notice. `changes` is empty where all is as asked already.
+    """The changes and who is affected. `changes` is empty if all settings are already in force.
 
-    `committed` are the lines of the log that would come and go, `undone_by` the statements that put
-    the settings back. `clustering` is None where it stays.
+    `committed` are the lines of the log to be added and removed, `undone_by` the statements that
+    restore the
+    settings. `clustering` is None if it stays.
     """
 
     changes: Mapping[str, str]
@@ -96,12 +97,12 @@ class Impact:
 
     @property
     def stopped(self) -> tuple[SeenStream, ...]:
-        """Streams that read, and would stop."""
+        """Reading streams, which would stop."""
         return tuple(stream for stream in self.streams if stream.reads)
 
     @property
     def aborted_streams(self) -> tuple[SeenStream, ...]:
-        """Streams that write, and whose open batch may be aborted."""
+        """Writing streams, whose open batch may be aborted."""
         return tuple(stream for stream in self.streams if not stream.reads)
 
 
@@ -111,7 +112,7 @@ def impact_of(
     clustering: tuple[str, ...] | None = None,
     readers: Iterable[str] = (),
 ) -> Impact:
-    """The impact of settings on a table as mirrored. `readers` are streams known to read it."""
+    """Return the impact of settings on a mirrored table. `readers` are known streams on it."""
     proposal = proposal_of(table, properties, clustering)
     protocol = protocol_under(table, proposal) if proposal else protocol_of(table)
     features = tuple(
@@ -133,7 +134,7 @@ def impact_of(
 
 
 def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) -> Impact | None:
-    """Of a command that sets or unsets properties, or the clustering; None for any other."""
+    """Return the impact of a command on properties or clustering; None for any other."""
     if kind == "set_properties":
         return impact_of(table, {k: str(v) for k, v in parameters.get("properties", {}).items()})
     if kind == "unset_properties":
@@ -172,7 +173,7 @@ def _streams(table: Table, proposal: Proposal, readers: Iterable[str]) -> Iterat
 
 
 def _list_locked_out_clients(protocol: Protocol, features: tuple[str, ...]) -> Iterator[str]:
-    """Who would be locked out by the protocol that has these features beside those of now."""
+    """Describe the clients that a protocol with these additional features would lock out."""
     if features and protocol.min_writer_version < WRITER_FEATURES_VERSION:  # versions alone
         reads = any(FEATURES[feature].reader for feature in features)
         readers = f"readers below version {protocol.min_reader_version} and " if reads else ""

@@ -1,4 +1,4 @@
-"""Which operations conflicted on a table, how it ended and what it cost."""
+"""Pairs of operations that conflicted on a table, with their ends and costs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,7 +27,7 @@ class ObservedPair:
 
 
 def list_observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[ObservedPair, ...]:
-    """The pairs that conflicted in the last days, the most costly first."""
+    """Return the pairs that conflicted in the last days, the most costly first."""
     since = timezone.now() - timedelta(days=days)
     kinds = Conflict.Kind
     rows = (

@@ -13,15 +13,16 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import conflicts_of
 
 ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
-"""What can have come of an overlap."""
+"""Possible results of an overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapRow:
-    """An overlap and what came of it, one of `ENDS`.
+    """An overlap and its result, one of `ENDS`.
 
-    `version` is None where the later one was aborted. `at` is when it ended. `row_count` is of the rows
-    that were compared, None where none were or it is not recorded.
+    `version` is None if the later write was aborted. `at` is when it ended. `row_count` counts the
+    compared
+    rows, None if none were compared or it is not recorded.
     """
 
     verdict: Verdict
@@ -37,7 +38,7 @@ class OverlapRow:
 
 
 def overlap_rows(table: Table, overlaps: Sequence[CountedOverlap]) -> list[OverlapRow]:
-    """The overlaps in full, in three queries however many there are."""
+    """Return the overlaps in full, always in three queries."""
     commits = _commits(table, overlaps)
     aborted = _load_aborted(table, overlaps)
     resolved = _load_resolved(table, overlaps)
@@ -93,7 +94,7 @@ def _load_aborted(table: Table, overlaps: Sequence[CountedOverlap]) -> Mapping[i
 def _load_resolved(
     table: Table, overlaps: Sequence[CountedOverlap]
 ) -> Mapping[tuple[int, int], Conflict]:
-    """By the version that resolved it, as its job or the record tells, and the winning version."""
+    """Return resolved conflicts by the version that resolved them, and the winning version."""
     winners = {overlap.winning_version for overlap in overlaps}
     versions = {overlap.version for overlap in overlaps if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)

@@ -1,8 +1,9 @@
-"""How often writes overlapped: one began before another landed, and so did not see it.
+"""Overlaps of writes: one began before another landed, and so did not see it.
 
 A commit overlaps with every version between the one it read and its own. An aborted attempt
-overlaps with those up to its winning commit. Both are counted from columns of the mirror and of the
-recorded conflicts, whatever came of the overlap.
+overlaps
+with those up to its winning commit. Both are counted from columns of the mirror and of the recorded
+conflicts, with any result.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,7 +32,7 @@ _PLACE = {kind: place for place, kind in enumerate(_ALL_KINDS)}
 
 
 class CountedCommit(NamedTuple):
-    """A commit by the columns that overlaps are counted from."""
+    """A commit with the columns for counting overlaps."""
 
     version: int
     kind: str
@@ -44,10 +45,11 @@ class CountedCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OverlappingWrite:
-    """A commit, or an attempt that `before` aborted, whose conflict is then named.
+    """A commit, or an attempt aborted by `before`; then it has a conflict.
 
     It overlaps with the versions after `read_version` and before `before`; for an aborted attempt,
-    its winning commit too.
+    its
+    winning commit too.
     """
 
     kind: str
@@ -58,7 +60,7 @@ class OverlappingWrite:
 
 @dataclass(frozen=True, slots=True)
 class CountedOverlap:
-    """`version` is what the write became; None where it was aborted, and `conflict_id` tells how."""
+    """`version` is the write's own; None if it was aborted, with its `conflict_id`."""
 
     version: int | None
     winning_version: int
@@ -67,10 +69,11 @@ class CountedOverlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlaps:
-    """The overlaps of a window: the latest `MAX_VERSIONS` versions of it, from `first` to `last`.
+    """The overlaps of a window: its latest `MAX_VERSIONS` versions, from `first` to `last`.
 
-    `counts` is by the kinds of both sides, the one that came later first. `unrecorded` commits do
-    not say what they read: overlaps of theirs are not counted. `is_capped`: the window holds more.
+    `counts` is by the kinds of both sides, the later first. `unrecorded` commits do not record
+    their read
+    version: their overlaps are not counted. `is_capped`: the window holds more.
     """
 
     since: datetime
@@ -85,21 +88,21 @@ class Overlaps:
 
     @property
     def versions(self) -> list[int]:
-        """The versions that are counted, oldest first."""
+        """The counted versions, oldest first."""
         return [write.version for write in self.landed]
 
     @property
     def total(self) -> int:
-        """All overlaps, those of statements that the matrix does not show among them."""
+        """All overlaps, including statements outside the matrix."""
         return sum(self.counts.values())
 
     @property
     def elsewhere(self) -> int:
-        """Overlaps in which one side has no place in the matrix."""
+        """Overlaps with a side outside the matrix."""
         return sum(n for pair, n in self.counts.items() if OTHER in pair)
 
     def iter_pair(self, current: str, winner: str) -> Iterator[CountedOverlap]:
-        """The overlaps of two kinds, the latest first."""
+        """Iterate over the overlaps of two kinds, the latest first."""
         versions = self.versions
         for write in sorted(self.writes, key=lambda candidate: -candidate.before):
             if write.kind != current:
@@ -112,7 +115,7 @@ class Overlaps:
 
 
 def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
-    """The overlaps of the last days, in two queries however many there are."""
+    """Return the overlaps of the last days, always in two queries."""
     since = timezone.now() - timedelta(days=days)
     landed = list_commits(table.commits.filter(committed_at__gte=since), MAX_VERSIONS + 1)
     is_capped = len(landed) > MAX_VERSIONS
@@ -139,7 +142,7 @@ def latest_between(
 
 
 def list_commits(commits: QuerySet[Commit], count: int) -> list[CountedCommit]:
-    """The latest of some commits, the latest first, at most so many."""
+    """Return the latest of some commits, the latest first, at most `count`."""
     z_order = Case(
         When(operation="OPTIMIZE", then=KeyTextTransform("zOrderBy", "operation_parameters")),
         default=Value(None),
@@ -174,14 +177,14 @@ def list_commits(commits: QuerySet[Commit], count: int) -> list[CountedCommit]:
 
 
 def _iter_overlapping_writes(landed: Iterable[CountedCommit]) -> Iterator[OverlappingWrite]:
-    """Commits that others landed before, since they read."""
+    """Iterate over commits that did not see all earlier ones."""
     for commit in landed:
         if commit.read_version is not None and commit.read_version < commit.version - 1:
             yield OverlappingWrite(commit.kind, commit.read_version, commit.version)
 
 
 def _iter_aborted_writes(table: Table, since: datetime) -> Iterator[OverlappingWrite]:
-    """Attempts aborted by a version that is named; the latest of them."""
+    """Iterate over the latest attempts aborted by a known version."""
     aborted = conflicts_of(table).filter(occurred_at__gte=since, winning_version__isnull=False)
     rows = aborted.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     for pk, operation, read_version, winning_version in rows.values_list(
@@ -196,7 +199,7 @@ def _iter_aborted_writes(table: Table, since: datetime) -> Iterator[OverlappingW
 def _counts(
     writes: Iterable[OverlappingWrite], landed: Sequence[CountedCommit]
 ) -> Mapping[tuple[str, str], int]:
-    """By sums up to each version, so that a long interval costs no more than a short one."""
+    """Count by sums up to each version, so that a long interval costs no more than a short one."""
     marks = np.zeros((len(landed) + 1, len(_ALL_KINDS)), dtype=np.int64)
     for place, commit in enumerate(landed):
         marks[place + 1, _PLACE[commit.kind]] = 1
@@ -215,6 +218,6 @@ def _counts(
 
 
 def _span(versions: Sequence[int], write: OverlappingWrite) -> tuple[int, int]:
-    """The places of what a write overlapped with: from the first, to before the second."""
+    """Return the indexes of the versions overlapping a write: the first, and after the last."""
     end = bisect_left if write.conflict_id is None else bisect_right
     return bisect_right(versions, write.read_version), end(versions, write.before)

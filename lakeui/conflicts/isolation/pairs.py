@@ -1,4 +1,4 @@
-"""What the checker says about two statements on a table like this one, beside what was seen of them."""
+"""The checker's verdict on two statements on a table like this one, beside observed conflicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A change of the settings that decide who conflicts: what it asks for, and what would be committed."""
+"""A proposed change of the settings that decide conflicts, and its commits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Proposal:
 
     @property
     def jobs(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-        """What is to be done, as kinds of jobs with their parameters, each a commit of its own."""
+        """The jobs to do, as kinds with their parameters, each a commit of its own."""
         planned: list[tuple[str, Mapping[str, Any]]] = []
         if self.properties:
             planned.append(("set_properties", {"properties": dict(self.properties)}))
@@ -49,7 +49,7 @@ class Proposal:
 
     @property
     def job(self) -> tuple[str, Mapping[str, Any]]:
-        """The one job that does it: its kind and parameters; of two, a script."""
+        """The one job to do: its kind and parameters; of two, a script."""
         jobs = self.jobs
         if len(jobs) == 1:
             return jobs[0]
@@ -59,7 +59,7 @@ class Proposal:
 
     @property
     def statement(self) -> str:
-        """What the log will call it."""
+        """Its name in the log."""
         parts = ["SET TBLPROPERTIES"] if self.properties else []
         return ", then ".join([*parts, *(["CLUSTER BY"] if self.clustering is not None else [])])
 
@@ -67,7 +67,7 @@ class Proposal:
 def proposal_of(
     table: Table, properties: Mapping[str, str], clustering: tuple[str, ...] | None = None
 ) -> Proposal:
-    """What of these settings the table does not have yet."""
+    """Return the settings that the table does not have yet."""
     changes = {
         name: value
         for name, value in properties.items()
@@ -83,7 +83,7 @@ def resolves_enablement(table: Table) -> bool:
 
 
 def propose_setting(table: Table, proposal: Proposal) -> TableSetting:
-    """The kind of table it would be."""
+    """Return the table's setting after the change."""
     named, level = proposal.properties, proposal.properties.get(LEVEL)
     vectors, tracking = named.get(VECTORS), named.get(ROW_TRACKING)
     return build_setting(
@@ -96,12 +96,12 @@ def propose_setting(table: Table, proposal: Proposal) -> TableSetting:
 
 
 def protocol_under(table: Table, proposal: Proposal) -> Protocol:
-    """The protocol it would have: that of now, with the features that the settings need."""
+    """Return the protocol after the change: the current one with the needed features."""
     return upgrade(protocol_of(table), list_needed_features(proposal))
 
 
 def list_needed_features(proposal: Proposal) -> set[str]:
-    """The table features that the settings need."""
+    """Return the table features needed by the settings."""
     no_columns = StructType(())
     needed = find_required_features(no_columns, proposal.properties) - find_required_features(
         no_columns, {}
@@ -117,7 +117,7 @@ def eligible_under(table: Table, proposal: Proposal) -> bool:
 
 
 def preview_commits(table: Table, proposal: Proposal) -> tuple[DiffSection, ...]:
-    """What the commits would hold, as lines that come and go, by action of the log."""
+    """Return the contents of the commits, as added and removed lines, by action of the log."""
     sections = (
         DiffSection("protocol", tuple(_protocol_lines(table, proposal))),
         DiffSection("metaData.configuration", tuple(_property_lines(table, proposal))),
@@ -129,7 +129,7 @@ def preview_commits(table: Table, proposal: Proposal) -> tuple[DiffSection, ...]
 
 
 def render_undo_statements(table: Table, proposal: Proposal) -> tuple[str, ...]:
-    """The statements that would put the settings back, as far as a statement can."""
+    """Return the statements that restore the settings, as far as statements can."""
     names = [name for name in proposal.properties if name not in _FOR_GOOD]
     kept = {name: table.properties[name] for name in names if name in table.properties}
     gone = tuple(name for name in names if name not in table.properties)
@@ -144,7 +144,7 @@ def render_undo_statements(table: Table, proposal: Proposal) -> tuple[str, ...]:
 
 
 def _current_value(table: Table, name: str) -> str:
-    """A setting's value as the log has it, or the default that holds without it."""
+    """Return a setting's value in the log, or its default."""
     current = {
         LEVEL: table.isolation_level,
         VECTORS: str(table.deletion_vectors),

@@ -1,9 +1,12 @@
 """Out-of-order versions: versions whose state no prefix of the history explains.
 
 At WriteSerializable a blind append may take effect after a write that is recorded later and did not
-see it. That write's version is out of order: its rows are not those that the commits up to it give
-when they run one after the other. Which pairs come into question is told by narrow columns; only the
-texts of UPDATEs, DELETEs and what they passed over are read, the latest of them up to a budget.
+see
+it. That write's version is out of order: its rows differ from those of the commits up to it in
+serial
+order. Narrow columns select the candidate pairs; only the texts of UPDATEs, DELETEs and the appends
+they
+passed over are read, the latest of them up to a budget.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,9 +30,9 @@ _SAY_WHAT_THEY_READ = frozenset({UPDATE, DELETE})
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrderVersion:
-    """A version that did not see `appends`, which are recorded before it and take effect after it.
+    """A version that did not see `appends`, recorded before it and effective after it.
 
-    `is_known`: what it read is recorded, and statistics do not rule the appends out.
+    `is_known`: its reads are recorded, and statistics do not rule the appends out.
     """
 
     version: int
@@ -75,14 +78,14 @@ class OutOfOrderRow:
 
 
 def find_out_of_order(table: Table, overlaps: Overlaps) -> OutOfOrderVersions:
-    """The out-of-order versions of the window that was counted, in two queries at most."""
+    """Return the out-of-order versions of the counted window, in two queries at most."""
     return _judge_pairs(table, _pairs(table, overlaps))
 
 
 def find_out_of_order_among(
     table: Table, commits: Iterable[Commit]
 ) -> Mapping[int, OutOfOrderVersion]:
-    """Which of these commits are out of order, by version. No query is made where none can be."""
+    """Return the out-of-order ones of these commits, by version; no query if none can be."""
     seen = {
         commit.version: commit.read_version
         for commit in commits
@@ -104,7 +107,7 @@ def find_out_of_order_among(
 
 
 def rows_of_versions(table: Table, versions: Sequence[OutOfOrderVersion]) -> list[OutOfOrderRow]:
-    """The versions with their commits, in one query."""
+    """Return the versions with their commits, in one query."""
     named = {version.version for version in versions}
     named |= {append for version in versions for append in version.appends}
     rows = table.commits.filter(version__in=named).only(
@@ -124,7 +127,7 @@ def rows_of_versions(table: Table, versions: Sequence[OutOfOrderVersion]) -> lis
 def _judge_pairs(
     table: Table, candidates: Iterable[tuple[CountedCommit, CountedCommit]]
 ) -> OutOfOrderVersions:
-    """The versions of pairs of a write and an append that it did not see, the latest writes first."""
+    """Return the out-of-order versions among pairs of a write and an unseen append."""
     pairs = list(candidates)
     judge = _Judge(table, [pair for pair in pairs if pair[0].kind in _SAY_WHAT_THEY_READ])
     passed: dict[CountedCommit, list[int]] = {}
@@ -149,7 +152,7 @@ def _judge_pairs(
 
 
 def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[CountedCommit, CountedCommit]]:
-    """A write and a blind append that it did not see, for every one that had to be ordered so."""
+    """Yield each write with each blind append that it did not see and must be ordered before."""
     places = {commit.version: place for place, commit in enumerate(overlaps.landed)}
     for write in reversed(overlaps.writes):
         place = places.get(write.before)
@@ -166,14 +169,14 @@ def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[CountedCommit, Co
 
 
 def _may_pass_over(later: CountedCommit, table: Table) -> bool:
-    """Whether a commit changes rows at a level at which it may be ordered before appends."""
+    """Whether a commit changes rows at a level that may order it before appends."""
     if later.is_blind_append or not later.changes_data:
         return False
     return not counts_appends(level_of(later.isolation_level, table))
 
 
 class _Judge:
-    """Says whether a write should have read an append, from the texts that the mirror keeps."""
+    """Decides whether a write should have read an append, from the mirror's texts."""
 
     def __init__(self, table: Table, pairs: Iterable[tuple[CountedCommit, CountedCommit]]) -> None:
         self._recorded = build_recorded_table(table)
@@ -195,7 +198,7 @@ class _Judge:
         return reader is not None and reader[1]
 
     def _reader(self, version: int) -> tuple[CurrentTransaction, bool] | None:
-        """What a write read; those of one condition read the same, and it is parsed once."""
+        """Return a write's reads; equal conditions are parsed once."""
         commit = self._commits.get(version)
         if commit is None:
             return None

@@ -1,4 +1,4 @@
-"""What versions did to the settings that decide who conflicts: properties, and clustering columns."""
+"""Changes by versions of the settings that decide conflicts: properties, and clustering columns."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class PropertyChange:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A job that puts properties back: its kind and parameters."""
+    """A job that restores properties: its kind and parameters."""
 
     kind: str
     parameters: Mapping[str, Any]
@@ -36,9 +36,9 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """A version that changed properties. `is_in_force` where none of them changed again since.
+    """A version that changed properties. `is_in_force` if none of them changed again since.
 
-    `obstacle` says why some of it cannot be put back; `revert` is what can.
+    `obstacle` says why some of it cannot be restored; `revert` is the part that can.
     """
 
     commit: Commit
@@ -49,7 +49,7 @@ class SettingsChange:
 
 
 def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[SettingsChange]:
-    """The latest first. Clustering is looked for in the window that was counted: no index has it."""
+    """Return changes, latest first. Clustering has no index: only counted versions are searched."""
     versions = [commit.version for commit in overlaps.landed if commit.kind == DEFINITION]
     clustered = table.commits.filter(
         version__in=versions[-_LOOKED_AT:], changes_metadata=False, operation="CLUSTER BY"
@@ -79,7 +79,7 @@ def _columns(commit: Commit, which: str) -> Iterator[str]:
 
 
 def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
-    """The latest versions that changed properties, latest first, as far as commits are kept."""
+    """Return the latest stored versions that changed properties, latest first."""
     defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[
         :_LOOKED_AT
     ]

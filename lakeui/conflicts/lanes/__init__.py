@@ -1,1 +1,1 @@
-"""The swim-lane: who wrote when, and with which versions it overlapped."""
+"""The swim-lane: writers, their times, and overlapping versions."""

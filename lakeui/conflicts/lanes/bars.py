@@ -1,4 +1,4 @@
-"""A transaction as a bar of the swim-lane: one that was committed, one that was aborted, one that runs."""
+"""A transaction as a bar of the swim-lane: committed, aborted or running."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,11 +39,12 @@ _ABORTED = (BarEnd.ABORTED, BarEnd.REPORTED)
 class LaneBar:
     """A transaction.
 
-    `overlap_count` versions landed between its read version and its end, `exempt` of them are
-    blind appends that do not count at its level; None where the mirror does not hold them all. `resolved` are the
-    versions with which it had conflicts that were resolved at row level. `said` is what it did, `ending`
-    how its overlaps ended. `wasted_*` is what an aborted one wasted,
-    `percent` how far a running one is.
+    `overlap_count` versions landed between its read version and its end, `exempt` of them are blind
+    appends
+    that do not count at its level; None if the mirror lacks some. `resolved` are the versions whose
+    conflicts with it were resolved at row level. `said` is its change, `ending` the end of its
+    overlaps.
+    `wasted_*` is the waste of an aborted one, `percent` the progress of a running one.
     """
 
     lane: str
@@ -76,7 +77,7 @@ class LaneBar:
 
     @property
     def key(self) -> str:
-        """What names it in an address: its version, the conflict it ended in, or its job."""
+        """Its name in an address: its version, its conflict, or its job."""
         if self.version is not None:
             return f"v{self.version}"
         return f"j-{self.job_id}" if self.outcome is BarEnd.RUNNING else f"c-{self.conflict_id}"
@@ -87,7 +88,7 @@ class LaneBar:
 
     @property
     def took_is_at_most(self) -> bool:
-        """Nobody recorded how long it ran: it began after the version that it read."""
+        """Whether its duration is unrecorded: it began after the version that it read."""
         return self.recorded_ms is None and self.started_is_estimated
 
     @property
@@ -102,7 +103,7 @@ class LaneBar:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedLink:
-    """A conflict that was resolved: both versions landed."""
+    """A resolved conflict: both versions landed."""
 
     conflict_id: int
     version: int | None
@@ -113,7 +114,7 @@ class ResolvedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarSurroundings:
-    """What bars are made beside: what landed, jobs and pipelines by version, properties set before."""
+    """The context of bars: landed versions, jobs and pipelines by version, earlier properties."""
 
     table: Table
     landed: CommittedVersions
@@ -124,7 +125,7 @@ class BarSurroundings:
 
 
 def build_commit_bar(commit: Commit, around: BarSurroundings) -> LaneBar:
-    """A version."""
+    """Return the bar of a version."""
     job, reported = around.jobs.get(commit.version), around.pipelines.get(commit.version)
     began = (job.began_at if job else None) or (reported.started_at if reported else None)
     own = [joint for joint in around.joints if joint.version == commit.version]
@@ -162,12 +163,12 @@ def build_commit_bar(commit: Commit, around: BarSurroundings) -> LaneBar:
 
 
 def writer_of(user_name: str, engine_info: str, reported: PipelineTransaction | None) -> str:
-    """Whose lane a version is in: the pipeline that reported it, else whom its log entry names."""
+    """Return the lane of a version: the pipeline that reported it, else the writer in the log."""
     return str(reported.pipeline) if reported else user_name or engine_info or NOT_RECORDED
 
 
 def pipelines_of(table: Table, first: int, last: int) -> Mapping[int, PipelineTransaction]:
-    """The transactions that pipelines reported as these versions."""
+    """Return the reported transactions of pipelines by version."""
     rows = table.pipeline_transactions.filter(
         filter_current_table(table, "ended_at"), committed_version__range=(first, last)
     )
@@ -176,7 +177,7 @@ def pipelines_of(table: Table, first: int, last: int) -> Mapping[int, PipelineTr
 
 
 def appends_count_for(commit: Commit) -> bool:
-    """Whether a version had to see the blind appends that it overlapped with."""
+    """Whether a version had to see overlapping blind appends."""
     changes_terms = commit.changes_metadata or commit.changes_protocol
     return counts_appends(
         level_of(commit.isolation_level, commit.table), changes_terms=changes_terms
@@ -184,7 +185,7 @@ def appends_count_for(commit: Commit) -> bool:
 
 
 def build_aborted_bar(conflict: Conflict, around: BarSurroundings) -> LaneBar:
-    """An aborted attempt, here or, as reported, of another engine."""
+    """Return the bar of an aborted attempt, here or, as reported, of another engine."""
     began = _attempt_began(conflict)
     read, winning_version = conflict.read_version, conflict.winning_version
     level = level_of(conflict.isolation_level, around.table)
@@ -220,7 +221,7 @@ def build_aborted_bar(conflict: Conflict, around: BarSurroundings) -> LaneBar:
 
 
 def build_running_bar(row: Mapping[str, Any], table: Table, landed: CommittedVersions) -> LaneBar:
-    """An attempt of ours that has read and not ended, from a row of its job's values."""
+    """Return the bar of our attempt that has read and not ended, from its job's values."""
     moves_rows = kind_of_operation(row["kind"]) in COMPACTIONS
     level = IsolationLevel.SNAPSHOT if moves_rows else level_of(None, table)
     read, total = row["attempt_rows__read_version"], row["progress_total"]

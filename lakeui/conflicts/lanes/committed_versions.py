@@ -1,4 +1,4 @@
-"""The versions that landed around a span: when, and whether blind. A transaction overlaps with these."""
+"""The versions that landed around a span: times, and whether blind. Transactions overlap them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,10 +25,11 @@ class CommittedVersions:
     def count_overlaps(
         self, read_version: int | None, end: int | None, *, appends_count: bool
     ) -> tuple[int | None, int | None]:
-        """How many versions after the one read, up to `end`, it overlaps with, and how many are exempt.
+        """Count the versions after the read version, up to `end`, and the exempt ones among them.
 
-        Exempt are blind appends, unless they count for the transaction. None: what was
-        read, or what landed, is not recorded.
+        Exempt are blind appends, unless they count for the transaction. None: the read version, or
+        a landed
+        version, is not recorded.
         """
         if read_version is None or end is None:
             return None, None
@@ -42,7 +43,7 @@ class CommittedVersions:
 def load_versions_around(
     table: Table, read: Iterable[int | None], first: int, last: int
 ) -> CommittedVersions:
-    """The versions from the earliest that was read, within bounds, to `last`: one query."""
+    """Load the versions from the earliest read one, within bounds, to `last`: one query."""
     versions = {version for version in read if version is not None}
     low = max(min({*versions, first}), first - _BEFORE)
     far = {version for version in versions if version < low}

@@ -1,4 +1,4 @@
-"""Which transactions of a swim-lane are shown: by outcome, writer, operation, partition."""
+"""Filters of a swim-lane's transactions: outcome, writer, operation, partition."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ NULL = "null"
 
 
 class LaneOutcome(StrEnum):
-    """What the transactions of a swim-lane are narrowed to."""
+    """Outcomes to filter a swim-lane by."""
 
     ABORTED = "aborted"
     RESOLVED = "resolved"
@@ -51,7 +51,7 @@ class Counts:
 
 
 def filter_lane(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane, Counts]:
-    """What the filter leaves of a swim-lane; the counts are of all outcomes of what else fits."""
+    """Filter a swim-lane; the counts include all outcomes that match the other filters."""
     touching = (
         find_touching_versions(table, lane, by.partition) if by.partition else frozenset[int]()
     )
@@ -61,7 +61,7 @@ def filter_lane(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane,
 
 
 def count_bars(bars: Iterable[LaneBar]) -> Counts:
-    """Transactions by outcome, and what the aborted ones wasted."""
+    """Count transactions by outcome, and the waste of aborted ones."""
     given = list(bars)
     return Counts(
         all=len(given),
@@ -75,7 +75,7 @@ def count_bars(bars: Iterable[LaneBar]) -> Counts:
 
 
 def find_touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset[int]:
-    """Versions that added or removed a file there, of the files that the mirror lists."""
+    """Return versions that added or removed a mirrored file in the partition."""
     files = CommitFile.objects.filter(
         commit__table=table, commit__version__range=(lane.first, lane.last)
     )
@@ -90,7 +90,7 @@ def find_touching_versions(table: Table, lane: SwimLane, partition: str) -> froz
 
 
 def _physical(table: Table, column: str) -> str:
-    """The name that a column has in the log: another one under column mapping."""
+    """Return a column's name in the log: another one under column mapping."""
     for column_field in table.schema.get("fields", ()) if isinstance(table.schema, dict) else ():
         if column_field.get("name") == column:
             metadata = column_field.get("metadata") or {}

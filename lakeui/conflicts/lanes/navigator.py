@@ -1,4 +1,4 @@
-"""What lies around the versions shown: commits and aborted attempts by bucket of time."""
+"""The surroundings of the shown versions: commits and aborted attempts by bucket of time."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -27,11 +27,12 @@ class NavigatorBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Navigator:
-    """The last 24 hours where they hold the versions shown, else all that is recorded.
+    """The last 24 hours if they include the shown versions, else all recorded time.
 
     A table younger than a day is shown since its first version, so that nothing stays blank.
-    `passages` leaves empty buckets out. `is_capped`: more is recorded than the latest
-    `MAX_VERSIONS` versions that are counted.
+    `passages`
+    omits empty buckets. `is_capped`: more is recorded than the latest `MAX_VERSIONS` counted
+    versions.
     """
 
     start: datetime

@@ -1,4 +1,4 @@
-"""What the neighbouring settings would have made of the versions shown: how many more would be aborted."""
+"""The shown versions under neighbouring settings: how many more writes would be aborted."""
 
 from dataclasses import dataclass
 
@@ -18,9 +18,10 @@ from lakeui.conflicts.replay.what_if import (
 
 @dataclass(frozen=True, slots=True)
 class OtherSetting:
-    """One setting changed. `aborted` landed and would be aborted, `spared` were aborted and would pass.
+    """One setting changed. `aborted` landed and would be aborted, `spared` the other way around.
 
-    Of `undecidable` ones what is recorded does not tell; `not_replayed` versions are not kept whole.
+    The record does not decide `undecidable` ones; `not_replayed` versions are not stored
+    completely.
     """
 
     name: str
@@ -33,7 +34,7 @@ class OtherSetting:
 
 
 def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
-    """The record replayed under the other isolation level, and at the other of row level and file level."""
+    """Replay the record under the other isolation level, and at the other of row and file level."""
     level = level_of(None, table)
     rows = table.row_level_eligible
     strict = level is IsolationLevel.SERIALIZABLE

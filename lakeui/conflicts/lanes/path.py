@@ -1,4 +1,4 @@
-"""One transaction's way: the versions it overlapped with, what each overlap came to, and what came after."""
+"""One transaction's path: the versions it overlapped with, each result, and the next attempt."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from lakeui.conflicts.models import Conflict
 
 OVERLAPS_SHOWN = 24
 RESULTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, *FORECASTS)
-"""What can come of a version that a transaction overlapped with."""
+"""Possible results of an overlapping version."""
 _UNNAMED = "an operation not recorded"
 
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """A version that the transaction overlapped with: what came of that, and why in words.
+    """A version that overlapped with the transaction: the result, and why in words.
 
-    Where the transaction still runs it is what is forecast: it checks the version when it commits.
+    For a running transaction it is a forecast: the version is checked at the commit.
     """
 
     version: int
@@ -37,7 +37,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class NextAttempt:
-    """What the same job came to after it was aborted. `state` is the job's where it did not commit."""
+    """The same job's next attempt after the abort. `state` is the job's if it did not commit."""
 
     job_id: str
     number: int | None
@@ -67,7 +67,7 @@ class _PathContext:
 
 
 def lane_path(table: Table, lane: SwimLane, key: str) -> TransactionPath | None:
-    """The way of the transaction that a key names; None where the span holds no such."""
+    """Return the path of a transaction by its key; None if the span holds no such."""
     bar = next((candidate for candidate in lane.all if candidate.key == key), None)
     if bar is None:
         return None
@@ -100,7 +100,7 @@ def _appends_count(table: Table, bar: LaneBar) -> bool:
 
 
 def _find_running_side(table: Table, bar: LaneBar) -> JobSide | None:
-    """The job that runs, to be forecast with what landed; None of what has ended."""
+    """Return the running job, for forecasts with landed versions; None if it has ended."""
     if bar.outcome is not BarEnd.RUNNING or bar.job_id is None:
         return None
     job = table.jobs.filter(pk=bar.job_id).first()
@@ -115,7 +115,7 @@ def _conflict(table: Table, bar: LaneBar) -> Conflict | None:
 
 
 def _end(table: Table, bar: LaneBar) -> int | None:
-    """The last version that was checked."""
+    """Return the last checked version."""
     if bar.outcome is BarEnd.RUNNING:
         return table.version
     return bar.winning_version if bar.version is None else bar.version - 1
@@ -127,7 +127,7 @@ def _step(commit: Commit, way: _PathContext) -> PathStep:
 
 
 def _decide_verdict(commit: Commit, way: _PathContext) -> tuple[Verdict, str] | None:
-    """Of a version that the two sides' files or rows were held against."""
+    """Return the verdict on a version whose files or rows were compared."""
     version, name = commit.version, commit.operation or _UNNAMED
     if way.conflict is not None and version == way.conflict.winning_version:
         where = overlap_place(way.conflict) or way.conflict.rule.replace("_", " ")
@@ -140,7 +140,7 @@ def _decide_verdict(commit: Commit, way: _PathContext) -> tuple[Verdict, str] | 
 
 
 def _let_by(commit: Commit, way: _PathContext) -> tuple[Verdict, str]:
-    """Of a version that shares no file, or that does not count."""
+    """Return the verdict on a version that shares no file, or does not count."""
     name = commit.operation or _UNNAMED
     if way.running is not None:
         told = way.running.forecast_with_commit(commit, None)
@@ -160,7 +160,7 @@ def _join_words(*words: str) -> str:
 
 
 def _read_verdicts(conflict: Conflict | None) -> Mapping[int, Verdict]:
-    """What the engine recorded of the winning commits before: the strongest of its checks' verdicts."""
+    """Return the recorded verdicts on earlier winning commits: each one's strongest check."""
     decision = decision_of(conflict) if conflict is not None else None
     winners = decision.winners if decision is not None else ()
     return {winner.version: _strongest(winner.verdicts.values()) for winner in winners}

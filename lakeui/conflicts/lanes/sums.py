@@ -22,9 +22,9 @@ _ANY = LaneFilter()
 
 @dataclass(frozen=True, slots=True)
 class LaneBucket:
-    """Versions `first` to `last`: commits that landed there, attempts that they aborted.
+    """Versions `first` to `last`: the commits in them, and the attempts aborted by them.
 
-    `began_at` is when the first of them landed, None where that is not recorded.
+    `began_at` is when the first of them landed, None if it is not recorded.
     """
 
     first: int
@@ -69,7 +69,7 @@ class LaneSums:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A transaction that ended in a bucket."""
+    """A transaction's end in a bucket."""
 
     writer: str
     operation: str
@@ -93,16 +93,16 @@ class _Grid:
         return range(self.first, self.last + 1, self.width)
 
     def place(self, version: int) -> int:
-        """Which bucket a version is in."""
+        """Return the bucket of a version."""
         return (version - self.first) // self.width
 
 
 def lane_sums(
     table: Table, first: int, last: int, *, by_operation: bool = False, only: LaneFilter = _ANY
 ) -> LaneSums:
-    """Four queries, whatever the range; at most `MAX_VERSIONS` of it, the latest.
+    """Return the sums in four queries for any range; at most its latest `MAX_VERSIONS` versions.
 
-    `only` counts by its writer and operation; outcome and partition are no matter of sums.
+    `only` filters by its writer and operation; outcome and partition do not apply to sums.
     """
     last = min(last, table.version or 0)
     first = max(first, last - MAX_VERSIONS + 1, 0)

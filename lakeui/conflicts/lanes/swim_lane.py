@@ -66,12 +66,13 @@ class LaneSwap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwimLane:
-    """Versions `first` to `last`; bars in the order in which they ended.
+    """Versions `first` to `last`; bars in the order of their end.
 
-    `running` are attempts that have read and not ended; none where `last` is not the latest version.
-    Whichever of the bars are shown, `is_open` says whether something runs, `moments` when the
-    versions landed, and `engines` what each writer committed with, as the log has it. `history` is
-    what can be replayed of the range.
+    `running` are attempts that have read and not ended; none if `last` is not the latest version.
+    Whichever
+    bars are shown, `is_open` says whether something runs, `moments` when the versions landed, and
+    `engines`
+    each writer's engine in the log. `history` is the replayable part of the range.
     """
 
     first: int
@@ -88,12 +89,12 @@ class SwimLane:
 
     @property
     def all(self) -> tuple[LaneBar, ...]:
-        """What ended and what runs."""
+        """Ended and running transactions."""
         return (*self.bars, *self.running)
 
 
 def swim_lane(table: Table, first: int | None = None, last: int | None = None) -> SwimLane:
-    """The transactions of a range of versions, the latest hundred by default, 500 at most."""
+    """Return the transactions of a range of versions; by default the latest 100, at most 500."""
     start, end = _range(table, first, last)
     here = table.commits.filter(version__range=(start, end))
     commits = list(here.defer("raw").order_by("version"))
@@ -132,7 +133,7 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
 
 
 def _list_swaps(pairs: Iterable[PassedOver]) -> tuple[LaneSwap, ...]:
-    """One arrow for each append, to the last write that passed it over."""
+    """Return one arrow for each append, to the last write that passed it over."""
     last: dict[int, int] = {}
     for pair in pairs:
         last[pair.append_version] = max(pair.version, last.get(pair.append_version, 0))
@@ -154,7 +155,7 @@ def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]
 
 
 def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[ResolvedLink]]:
-    """Attempts aborted by a version of the range, and conflicts of it that were resolved."""
+    """Return attempts aborted by a version of the range, and resolved conflicts with it."""
     to_these = Q(winning_version__range=(start, end))
     became = Q(job__committed_version__range=(start, end)) | Q(
         attempted_version__range=(start, end)
@@ -179,7 +180,7 @@ def _joint(conflict: Conflict, how: str) -> ResolvedLink:
 
 
 def _list_running_attempts(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
-    """Attempts that have read and not ended, where the range ends with the latest version."""
+    """Return attempts that have read and not ended, if the range ends with the latest version."""
     if end != (table.version or 0):
         return []
     jobs = active_writers(table).filter(
@@ -193,7 +194,7 @@ def _list_running_attempts(table: Table, end: int) -> Sequence[Mapping[str, Any]
 
 
 def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
-    """By version that set properties: what they were set to before, as far as that is on record."""
+    """Return the earlier values of properties by the version that set them, as far as recorded."""
     setting: Iterable[tuple[int, object]] = (
         table.commits.filter(changes_metadata=True, version__lte=end)
         .order_by("-version")

@@ -1,6 +1,6 @@
-"""What a transaction of the swim-lane did and how its overlaps ended, in a few words.
+"""A swim-lane transaction's change and the end of its overlaps, in a few words.
 
-Only what was recorded is said: where nothing was, the words are "".
+Only recorded facts are stated; otherwise the words are "".
 """
 
 import json
@@ -50,7 +50,7 @@ def did(commit: Commit, before: Properties) -> str:
 
 
 def overlap_place(conflict: Conflict) -> str:
-    """What both sides touched: 3 rows in 1 file, 17 new rows match, metadata changed."""
+    """Describe the data touched by both sides: 3 rows in 1 file, 17 new rows match, and so on."""
     rows, files, rule = conflict.row_count, conflict.file_count, conflict.decided_by
     if rule in _CHANGED:
         return _CHANGED[rule]
@@ -78,7 +78,7 @@ def describe_resolution(conflict: Conflict, how: str) -> str:
 
 
 def would_overlap(latest: int, overlap_count: int | None, exempt: int | None) -> str:
-    """What a running transaction would come to if it committed now."""
+    """Describe the result of a running transaction if it committed now."""
     if not overlap_count:
         return f"if it committed now: v{latest + 1}, no overlap so far"
     if exempt == overlap_count:
@@ -88,7 +88,7 @@ def would_overlap(latest: int, overlap_count: int | None, exempt: int | None) ->
 
 
 def properties_of(parameters: object) -> Properties:
-    """The properties that a SET TBLPROPERTIES names; some engines write them as a text of JSON."""
+    """Return the properties of a SET TBLPROPERTIES; some engines write them as a JSON text."""
     said: Any = parameters.get("properties") if isinstance(parameters, Mapping) else None
     if isinstance(said, str):
         try:

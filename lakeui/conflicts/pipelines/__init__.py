@@ -1,1 +1,1 @@
-"""Programs elsewhere that report their transactions: what they may say, and how it is kept."""
+"""Programs elsewhere that report their transactions: the format, the checks, the storage."""

@@ -1,4 +1,4 @@
-"""What an event of a program must hold to be kept. Checks read; nothing is written here."""
+"""Checks of a program's event before it is stored. Checks read; nothing is written here."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,19 +21,22 @@ COMMITTED, FAILED, ENDED, REPORTED = "committed", "failed", "ended", "reported"
 KINDS = (BEGUN, RESOLVED, ABORTED, COMMITTED, FAILED, ENDED, REPORTED)
 MAX_AGE, MAX_AHEAD = timedelta(days=90), timedelta(minutes=5)
 MAX_UNSEEN_VERSIONS = 1_000
-"""How far past the latest version that is mirrored a commit may be."""
+"""How far past the latest mirrored version a commit may be."""
 
 
 _UNNAMED = {"operation": WinningCommit(version=0, actions=()).operation}
-"""What the engine says where the log names nothing."""
+"""The engine's value if the log names nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened to a transaction. `table` is its location, or its name here.
+    """An event of a transaction. `table` is its location, or its name here.
 
-    `begun`, `failed` and `ended` (there was nothing to commit) add nothing to it; `resolved` has its `conflict`, `aborted`
-    its `conflict` and `exception`, `committed` its `version`, `reported` the `text` of an error.
+    `begun`, `failed` and `ended` (there was nothing to commit) add nothing to it; `resolved` has
+    its
+    `conflict`, `aborted` its `conflict` and `exception`, `committed` its `version`, `reported` the
+    `text` of
+    an error.
     """
 
     kind: str
@@ -55,12 +58,12 @@ class Event:
 
 
 Content = ConflictError | ResolvedFacts | LinkedReport | None
-"""What an event tells beside its transaction: by its kind, the conflict."""
+"""An event's data beside its transaction: by its kind, the conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedEvent:
-    """An event that can be kept, with its table and what it tells."""
+    """A valid event, with its table and its content."""
 
     event: Event
     table: Table
@@ -76,10 +79,10 @@ class Checks:
         self._commits: dict[tuple[int, int], Commit | None] = {}
 
     def check(self, event: Event) -> CheckedEvent:
-        """The event as it can be kept.
+        """Return the event, ready to be stored.
 
         Raises:
-            RequestError: it cannot be.
+            RequestError: it is invalid.
         """
         _check_times(event, self._now)
         table = self._table(event.table)
@@ -119,7 +122,7 @@ class Checks:
         return None
 
     def _winner(self, winner: ConflictSide, table: Table) -> ConflictSide:
-        """The winning side, which must be that of the log as far as the mirror holds it."""
+        """Return the winning side, which must match the log as far as it is mirrored."""
         commit = self._commit(table, winner.version or 0, "conflict.winner.version")
         if commit is None:
             return winner
@@ -144,7 +147,7 @@ class Checks:
             raise RequestError(what, remedy, field="version")
 
     def _commit(self, table: Table, version: int, field: str) -> Commit | None:
-        """The commit as it is mirrored; None where it is not, yet or any more."""
+        """Return the mirrored commit; None if it is not, or no longer, mirrored."""
         if version > (table.version or 0) + MAX_UNSEEN_VERSIONS:
             what = f"The latest version of {table.name} that is known here is {table.version}."
             raise RequestError(what, "Sync the table, then send the event again.", field=field)

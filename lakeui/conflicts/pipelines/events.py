@@ -1,7 +1,8 @@
-"""Takes a batch of events of one program: each is kept once, or refused with its reason.
+"""Takes a batch of events of one program: each is stored once, or refused with its reason.
 
-Events of a transaction may come twice, late, or without those before them, which a program dropped:
-so each says of its transaction what is known, and none relies on another.
+Events of a transaction may come twice, late, or without earlier ones dropped by the program: each
+event
+therefore states all known facts of its transaction, and none relies on another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An event that was not kept: its place in the batch, and why."""
+    """A refused event: its index in the batch, and why."""
 
     index: int
     field: str
@@ -59,7 +60,7 @@ class Refusal:
 
 @dataclass
 class BatchResult:
-    """What became of a batch."""
+    """The result of a batch."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -74,7 +75,7 @@ def take_events(
     *,
     dropped: int = 0,
 ) -> BatchResult:
-    """Keep a batch's events on these tables; all that are kept are kept together.
+    """Store a batch's events on these tables, all in one transaction.
 
     `dropped` is how many events the program had to drop since its last batch.
     """
@@ -112,7 +113,7 @@ def _pipeline(writer: Writer, by: User, now: datetime) -> Pipeline:
 def _transaction(
     checked: CheckedEvent, pipeline: Pipeline, writer: Writer, now: datetime
 ) -> PipelineTransaction:
-    """The row, locked, with what this event tells of it and no earlier one did."""
+    """Return the locked row, completed with the new facts of this event."""
     event = checked.event
     row, _ = PipelineTransaction.objects.select_for_update().get_or_create(
         pipeline=pipeline,

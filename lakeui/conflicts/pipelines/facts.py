@@ -1,6 +1,6 @@
-"""The engine's facts of a conflict, as a program sends them: read back into values, or refused.
+"""The engine's facts of a conflict, as sent by a program: read back into values, or refused.
 
-Whoever has a token may send anything, so nothing is taken that the engine could not have recorded.
+Anyone with a token may send anything, so facts that the engine could not have recorded are refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _ERRORS = {check.error.__name__: check.error for check in CHECKS}
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFacts:
-    """What the engine tells of a conflict that rows resolved, and of this transaction."""
+    """The engine's facts of a conflict resolved at row level, and of this transaction."""
 
     winner: ConflictSide
     rule: Rule
@@ -36,7 +36,7 @@ class ResolvedFacts:
 
 
 def read_aborted(exception: str, said: Any) -> ConflictError:  # noqa: ANN401 - JSON
-    """The error of a write that was aborted, as the engine raised it.
+    """Return the error of an aborted write, as the engine raised it.
 
     Raises:
         RequestError: the engine raises no such error, or not with such facts.
@@ -55,10 +55,10 @@ def read_aborted(exception: str, said: Any) -> ConflictError:  # noqa: ANN401 - 
 
 
 def read_resolved(said: Any) -> ResolvedFacts:  # noqa: ANN401 - JSON
-    """A conflict that rows resolved.
+    """Return a conflict resolved at row level.
 
     Raises:
-        RequestError: the engine records none so.
+        RequestError: the engine does not record such a conflict.
     """
     facts = _read(said, ResolvedFacts)
     _check_sides(facts.current, facts.winner, facts.current.read_version)
@@ -82,7 +82,7 @@ def _read(said: Any, model: type[_T]) -> _T:  # noqa: ANN401 - JSON
 
 
 def _faults(said: Any, allowed: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
-    """Names that mean nothing, and numbers that no database takes."""
+    """Yield unknown names, and numbers beyond a database's range."""
     if isinstance(said, Mapping) and isinstance(allowed, Mapping):
         for name in said:
             if name not in allowed:

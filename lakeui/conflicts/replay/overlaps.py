@@ -1,7 +1,7 @@
-"""Every write of a range that overlapped with others: how it ended, and how it would under another setting.
+"""Every overlapping write of a range: its outcome, and its outcome under another setting.
 
-A write is a commit that others landed before, or an attempt that was aborted. A conflict that a
-commit resolved is part of that commit.
+A write is a commit that did not see an earlier one, or an aborted attempt. A conflict resolved by a
+commit is part of that commit.
 """
 
 from collections import Counter
@@ -42,9 +42,9 @@ class WriteOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedWrite:
-    """A write that overlapped with others. `version` is None where it was aborted; `conflict_id` is that on record.
+    """A write with overlaps. `version` is None if it was aborted; `conflict_id` is its record.
 
-    `cost_ms` and `cost_bytes` are what it wasted, or would waste; None: not recorded.
+    `cost_ms` and `cost_bytes` are its real or hypothetical waste; None: not recorded.
     """
 
     version: int | None
@@ -71,9 +71,9 @@ class ReplayedWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTotals:
-    """Writes under a setting. `aborted` for certain, `open` undecidable; costs against what happened.
+    """Writes under a setting: `aborted` certainly, `open` undecidable; costs beyond actual ones.
 
-    `uncosted` are those that would be, of whose time nothing is recorded.
+    `uncosted` are hypothetical aborts without a recorded duration.
     """
 
     level: str
@@ -119,7 +119,7 @@ class Replay:
 def replay(
     table: Table, level: IsolationLevel, *, row_level: bool, versions: tuple[int, int]
 ) -> Replay:
-    """The whole answer, in six queries whatever the range."""
+    """Replay a range, in six queries for any size."""
     first, last = versions
     history, recorded = (
         load_recorded_history(table, first, last),
@@ -148,7 +148,7 @@ def replay(
 
 
 def pair_changes(overlaps: Iterable[ReplayedWrite]) -> list[PairChange]:
-    """By pair of operations, those that change most first."""
+    """Return the changes by pair of operations, the largest first."""
     now: Counter[tuple[str, str]] = Counter()
     then: Counter[tuple[str, str]] = Counter()
     unsure: Counter[tuple[str, str]] = Counter()
@@ -165,7 +165,7 @@ def pair_changes(overlaps: Iterable[ReplayedWrite]) -> list[PairChange]:
 
 
 class _WriteFacts:
-    """Both sides of each overlap, by version: who, what, when, and what it cost."""
+    """Both sides of each overlap, by version: writer, statement, time, and cost."""
 
     def __init__(self, table: Table, first: int, last: int, recorded: Sequence[Conflict]) -> None:
         self._aborted = {

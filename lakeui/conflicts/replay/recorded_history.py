@@ -1,4 +1,4 @@
-"""A table's recent history as the engine replays it, from the commit texts that the mirror keeps."""
+"""A table's recent history as the engine replays it, from the mirrored commit texts."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ MAX_VERSIONS = 500
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The commits of a range that can be replayed, and the versions that cannot."""
+    """The replayable commits of a range, and the versions that are not."""
 
     table: RecordedTable
     commits: tuple[WinningCommit, ...]
@@ -32,9 +32,9 @@ class History:
 def find_out_of_order(
     table: Table, first: int, last: int, history: History | None = None
 ) -> tuple[PassedOver, ...]:
-    """Out-of-order versions with the appends that they passed over, as far as the kept commits tell.
+    """Return out-of-order versions with the appends that they passed over, in stored commits.
 
-    `history` is that range where it has been read already.
+    `history` is that range if it has been read already.
     """
     history = history or load_recorded_history(table, first, last)
     serializable = {
@@ -47,19 +47,19 @@ def find_out_of_order(
 
 
 def latest_versions(table: Table, count: int) -> tuple[int, int]:
-    """The last `count` versions, as first and last."""
+    """Return the last `count` versions, as first and last."""
     last = table.version or 0
     return max(0, last - min(count, MAX_VERSIONS) + 1), last
 
 
 def clamp_range(table: Table, first: int, last: int) -> tuple[int, int]:
-    """A range of versions cut to those there are, and to the latest `MAX_VERSIONS` of them."""
+    """Return a range cut to existing versions, and to its latest `MAX_VERSIONS`."""
     last = min(last, table.version or 0)
     return max(first, last - MAX_VERSIONS + 1, 0), last
 
 
 def load_recorded_history(table: Table, first: int, last: int) -> History:
-    """The commits of a range from the mirror's texts, decoded as the engine does it."""
+    """Load the commits of a range from the mirror's texts, decoded as the engine does it."""
     first, last = clamp_range(table, first, last)
     rows = list(table.commits.filter(version__range=(first, last)).order_by("version"))
     read = {row.version: decode_commit(row) for row in rows}
@@ -70,7 +70,7 @@ def load_recorded_history(table: Table, first: int, last: int) -> History:
 
 
 def build_recorded_table(table: Table) -> RecordedTable:
-    """The table as the engine's replays know it; without columns where its schema cannot be read."""
+    """Return the table for the engine's replays; without columns if its schema cannot be read."""
     return RecordedTable(
         table.name,
         _schema(table),
@@ -87,12 +87,12 @@ def _schema(table: Table) -> StructType:
 
 
 def decode_commit(row: Commit) -> WinningCommit | None:
-    """A mirrored commit as it was written; None where its text is not kept whole."""
+    """Decode a mirrored commit; None if its text is not stored completely."""
     return decode_commit_text(row.version, row.raw, row.raw_bytes)
 
 
 def decode_commit_text(version: int, raw: str, raw_bytes: int) -> WinningCommit | None:
-    """A commit of so many bytes from its text; None where that is not whole, or cannot be read."""
+    """Decode a commit of `raw_bytes` from its text; None if that is cut, or cannot be read."""
     text = raw.encode("utf-8")
     if not text or len(text) < raw_bytes:
         return None

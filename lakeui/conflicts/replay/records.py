@@ -1,4 +1,4 @@
-"""Recorded conflicts as the engine judges them: the rule, the level, and what is known of both sides."""
+"""Recorded conflicts as the engine judges them: the rule, the level, and both sides' facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ _OF_A_WINNER = (
 
 
 def prepare_for_judgment(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
-    """With what a conflict is judged by, and without the facts, which are long."""
+    """Load only the fields for judging conflicts, without the long facts."""
     blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
     return (
         conflicts.select_related("job", "transaction")
@@ -41,7 +41,7 @@ def prepare_for_judgment(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
 
 
 def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, RecordedConflict]:
-    """The records of a table's conflicts by number, in one query."""
+    """Return the records of a table's conflicts by id, in one query."""
     target = Target.from_table(table)
     winners = _winners(table, target, (conflict.winning_version for conflict in conflicts))
     return {
@@ -55,7 +55,7 @@ def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, Reco
 
 
 def rule_of(conflict: Conflict) -> Rule | None:
-    """The rule that is recorded, or the one that stands for the exception."""
+    """Return the recorded rule, or the one of the exception."""
     return conflict.decided_by or RULE_OF_ERROR.get(conflict.exception)
 
 
@@ -68,10 +68,11 @@ def _winners(
 
 
 def _winner(conflict: Conflict, winners: Mapping[int, ForecastSide]) -> ForecastSide | None:
-    """The winning commit of the mirror; where that is not kept, as far as its operation's name tells.
+    """Return the mirrored winning commit; if it is not stored, derive it from its operation's name.
 
-    A write that is not known to be blind may have overwritten anything. Whether a compaction says
-    where its rows went, or ordered them anew, is not known either.
+    A write that is not known to be blind may have overwritten anything. It is also unknown whether
+    a
+    compaction records the moves of rows or reorders them.
     """
     version = conflict.winning_version
     if version is not None and version in winners:
@@ -99,7 +100,7 @@ def _record(conflict: Conflict, winner: ForecastSide | None, target: Target) -> 
 
 
 def _current(conflict: Conflict, target: Target) -> ForecastSide | None:
-    """The side that was aborted or gave way, as far as its condition and its statement tell."""
+    """Return the aborted or rebased side, from its condition and its statement."""
     kind, statement = kind_of_operation(conflict.current_operation), _statement(conflict)
     if kind is None:
         return None
@@ -119,6 +120,6 @@ def _current(conflict: Conflict, target: Target) -> ForecastSide | None:
 
 
 def _statement(conflict: Conflict) -> str:
-    """That of its job or its pipeline, in capitals; empty where it is not known."""
+    """Return the statement of its job or its pipeline, in capitals; empty if unknown."""
     origin = conflict.job or conflict.transaction
     return origin.statement.upper() if origin else ""

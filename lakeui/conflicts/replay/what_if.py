@@ -1,8 +1,10 @@
 """What if the table had another isolation level, or row-level concurrency switched on or off.
 
-Commits are replayed through the engine's own checks, from the commit texts that the mirror keeps.
-Aborted writes left no commit: of them the recorded facts are judged. Where what is recorded does not decide
-it, the answer is "undecidable", with the reason.
+Commits are replayed through the engine's own checks, from the mirrored commit texts. Aborted writes
+left
+no commit: their recorded facts are judged. If the record does not decide, the answer is
+"undecidable",
+with the reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ MAX_CONFLICTS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CommitVerdict:
-    """A commit that overlapped with others. `rule` and `winning_version` are of what would have stopped it."""
+    """A commit with overlaps. `rule` and `winning_version` are those that would have aborted it."""
 
     version: int
     operation: str
@@ -47,7 +49,7 @@ class CommitVerdict:
 class ConflictVerdict:
     """A recorded conflict, aborted or resolved, under the other setting.
 
-    `version` is what a write that resolved it became, None where that is not recorded or it was aborted.
+    `version` is the resolving write's; None if it is not recorded or the write was aborted.
     """
 
     conflict_id: int
@@ -60,10 +62,11 @@ class ConflictVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfAnswer:
-    """Versions `first` to `last` under the setting that was requested.
+    """Versions `first` to `last` under the requested setting.
 
-    `not_replayed` are versions whose commit is longer than the mirror keeps, or cannot be read.
-    `is_capped`: of the conflicts of that range only the latest `MAX_CONFLICTS` are judged.
+    `not_replayed` versions have a commit too long for the mirror, or unreadable. `is_capped`: of
+    the
+    conflicts of that range only the latest `MAX_CONFLICTS` are judged.
     """
 
     level: str
@@ -96,8 +99,9 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
 ) -> WhatIfAnswer:
     """Judge a range of versions, the latest hundred by default, under another setting.
 
-    `history` and `conflicts` are those of that range where they have been read already, `replayed`
-    its replay at that level.
+    `history` and `conflicts` are those of that range if they have been read already, `replayed` its
+    replay
+    at that level.
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or load_recorded_history(table, first, last)
@@ -118,7 +122,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
 
 
 def load_recorded_conflicts(table: Table, first: int, last: int) -> RecordedConflicts:
-    """The latest of them, in two queries."""
+    """Return the latest of them, in two queries."""
     of_these = conflicts_of(table).filter(winning_version__range=(first, last))
     recorded = of_these.exclude(kind=Conflict.Kind.REPORTED)
     latest = prepare_for_judgment(recorded).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
@@ -186,7 +190,7 @@ def _has_unseen_versions(commit: WinningCommit, history: History) -> bool:
 
 
 def _map_resolved_versions(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
-    """The versions that a version resolved a conflict with."""
+    """Return by version the versions whose conflicts with it were resolved."""
     winners: dict[int, list[int]] = {}
     for conflict in conflicts:
         version = conflict.became

@@ -1,7 +1,8 @@
 """The winning commit's commitInfo inside a message: "Conflicting commit: {…}", whole or cut off.
 
 Delta writes operationParameters as raw text into it, so it is often not JSON (`{"mode":Append}`):
-what cannot be decoded is read field by field.
+text
+that cannot be decoded is read field by field.
 """
 
 import json
@@ -16,7 +17,7 @@ _MAX_CHARS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CommitText:
-    """What a message says of the winning commit. None: not said. `is_whole`: the message was not cut."""
+    """A message's facts of the winning commit. None: not stated. `is_whole`: it was not cut."""
 
     version: int | None = None
     timestamp_ms: int | None = None
@@ -32,7 +33,7 @@ class CommitText:
 
 
 def find_commit(text: str) -> CommitText | None:
-    """The first commit that a message says it conflicted with."""
+    """Return the first commit in a message's conflicts."""
     start = _START.search(text)
     if start is None:
         return None
@@ -56,7 +57,7 @@ def find_commit(text: str) -> CommitText | None:
 
 
 class _Loose(dict[str, Any]):
-    """Fields of what is almost JSON, found by name; what its parameters hold is not its own."""
+    """Fields of almost-JSON text, found by name, without those of its parameters."""
 
     def __init__(self, text: str, parameters: str) -> None:
         matches = re.finditer(r'"(\w{1,40})"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,{}\[\]"]+)', text)
@@ -66,7 +67,7 @@ class _Loose(dict[str, Any]):
 
 
 def _take_braced_text(text: str) -> tuple[str, bool]:
-    """The text up to the brace that closes its first one; all of it, and False, where none does."""
+    """Return the text up to the brace that closes its first one; else all of it, and False."""
     depth, quoted, escaped = 0, False, False
     for place, char in enumerate(text):
         if escaped:

@@ -1,4 +1,4 @@
-"""How often the pair of a reported conflict has conflicted before, from what is recorded of the table."""
+"""How often the pair of a reported conflict has conflicted before, from the table's record."""
 
 from dataclasses import dataclass
 from datetime import timedelta

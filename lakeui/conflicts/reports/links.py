@@ -1,4 +1,4 @@
-"""A reported conflict, tied to the table and the commit that the mirror knows; and kept, if asked."""
+"""A reported conflict, linked to its mirrored table and commit; and stored, if requested."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,7 +20,7 @@ from lakeui.conflicts.reports.messages import Report, ReportedConflict, add_reme
 
 @dataclass(frozen=True, slots=True)
 class LinkedReport:
-    """A report with what the mirror adds. `how` says by what the winning commit was found."""
+    """A report with the mirror's facts. `how` names the fact that identified the winning commit."""
 
     report: Report
     table: Table | None = None
@@ -36,7 +36,7 @@ class LinkedReport:
 
 
 def explain_report(text: str, tables: QuerySet[Table], table: Table | None = None) -> LinkedReport:
-    """Parse a text and look for its winning commit among these tables, or in the one that is named.
+    """Parse a text and find its winning commit among these tables, or in `table`.
 
     Raises:
         RequestError: see `parse_report`.
@@ -71,11 +71,13 @@ def record_report(  # noqa: PLR0913 - all but two by name
     user_name: str = "",
     wasted_ms: int = 0,
 ) -> Conflict | None:
-    """Keep a reported conflict beside those of our own workers; None if the text told of none.
+    """Store a reported conflict beside those of our own workers; None if the text reports none.
 
-    `read_version` and `operation` are of the aborted write, which messages seldom tell; what the
-    message does tell goes before them. `origin` is whose attempt it was, where a program reports
-    it, `user_name` who ran that.
+    `read_version` and `operation` are of the aborted write, which messages seldom state; the
+    message's own
+    facts take precedence. `origin` is the attempt's, if a program reports it, `user_name` the user
+    of that
+    program.
     """
     reported = linked.report.conflict
     if reported is None:
@@ -106,7 +108,7 @@ def record_report(  # noqa: PLR0913 - all but two by name
 
 
 def table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
-    """The one table of that name or place; a name may come with more parts than ours has."""
+    """Return the one table of this name or location; a name may have more parts than ours."""
     if not name:
         return None
     clean = name.replace("`", "").removeprefix("delta.").rstrip("/")
@@ -119,7 +121,7 @@ def table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
 
 
 def _place(text: str) -> str:
-    """A location as tables are registered with; the text itself where it is none."""
+    """Return a location as tables are registered with; the text itself if it is none."""
     if "/" not in text:
         return text
     try:

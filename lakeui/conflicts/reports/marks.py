@@ -1,4 +1,4 @@
-"""Where each fact of a message stands in it, so that a reader can check what was understood."""
+"""The positions of a message's facts, so that a reader can check the parsing."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _COMMIT = re.compile(r"onflicting commit:\s{0,9}\{")
 
 @dataclass(frozen=True, slots=True)
 class FactMark:
-    """A fact and the part of the pasted text, `start` to `end`, that tells it; numbered from 1."""
+    """A fact and its part of the pasted text, `start` to `end`; numbered from 1."""
 
     number: int
     fact: str
@@ -30,7 +30,7 @@ class FactPlace:
 
 
 def marks_of(plain: PlainText, places: Iterator[FactPlace]) -> tuple[FactMark, ...]:
-    """Marks in the order of the text, without those that lie across an earlier one."""
+    """Return marks in the order of the text, without overlapping ones."""
     marks: list[FactMark] = []
     for place in sorted(places, key=lambda mark: (mark.start, -mark.end)):
         start, end = plain.origin(place.start), plain.origin(place.end - 1) + 1
@@ -51,7 +51,7 @@ def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Fac
 
 
 def place_of(fact: str, pattern: str, message: str, offset: int) -> Iterator[FactPlace]:
-    """The first place where a pattern's first group that took part matches."""
+    """Yield the first position of a pattern's first matching group."""
     if (match := re.search(pattern, message)) is not None:
         group = match.lastindex or 0
         yield FactPlace(fact, offset + match.start(group), offset + match.end(group))

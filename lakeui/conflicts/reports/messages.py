@@ -1,6 +1,6 @@
 """Conflict errors of other engines, as people paste them: whole or cut, alone or in a log.
 
-A pure function from text to what it says. What a message leaves out stays None, never a guess.
+A pure function from text to facts. Facts missing from a message stay None, never a guess.
 """
 
 import re
@@ -35,10 +35,11 @@ _ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedConflict:
-    """What a message says about a conflict. None or empty: it does not say.
+    """A message's facts of a conflict. None or empty: not stated.
 
-    `winner_rows` are the rows that the winning commit wrote anew. `stream` is the streaming query
-    that failed, "" if it has no name, None if it was no stream.
+    `winner_rows` are the new rows of the winning commit. `stream` is the failed streaming query, ""
+    if it
+    has no name, None if it was no stream.
     """
 
     exception: str
@@ -68,9 +69,9 @@ class ReportedConflict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The first conflict of a text, how many more there are, and what else was recognised.
+    """The first conflict of a text, the number of others, and other recognised facts.
 
-    `marks` say where in the text each fact stands; `format` is the kind of message it is.
+    `marks` are the positions of the facts in the text; `format` is the kind of message.
     """
 
     conflict: ReportedConflict | None
@@ -82,7 +83,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A place in the text that tells a kind of conflict."""
+    """A position in the text that identifies a kind of conflict."""
 
     start: int
     end: int
@@ -116,10 +117,11 @@ def add_remedies(
     level: str = "",
     winner_is_blind: bool | None = None,
 ) -> ReportedConflict:
-    """The conflict with what helps against it.
+    """Return the conflict with its remedies.
 
-    `level` is what the table sets, "" where it sets none or is not known; `winner_is_blind` what is
-    known of the winning commit besides the message.
+    `level` is the table's setting, "" if it has none or is unknown; `winner_is_blind` is a fact
+    about the
+    winning commit from outside the message.
     """
     rule, source = RULE_OF_CODE.get(conflict.code), conflict.source
     by_level = (
@@ -312,19 +314,19 @@ _STREAM = re.compile(
 
 
 def find_fact(fact: str, message: str) -> str | None:
-    """What a message says of a fact, None where it does not say."""
+    """Return a fact from a message, None if it is missing."""
     match = _search_fact(fact, message)
     return match[1].strip(" `") if match else None
 
 
 def find_number(fact: str, message: str) -> int | None:
-    """The number that a message gives for a fact, None where it gives none."""
+    """Return a number from a message, None if it is missing."""
     text = find_fact(fact, message)
     return int(text) if text else None
 
 
 def find_partitions(message: str) -> tuple[str, ...]:
-    """The partitions that a message names, each as its writer wrote it."""
+    """Return the partitions in a message, each as its writer wrote it."""
     text = find_fact("partitions", message) or ""
     bracketed = re.findall(r"\[([^\]]+)\]", text)
     if bracketed:
@@ -342,7 +344,7 @@ def places(message: str, offset: int) -> Iterator[FactPlace]:
 
 
 def stream_of(text: str) -> str | None:
-    """The name of the streaming query that failed, "" where it has none; None: no stream is named."""
+    """Return the name of the failed streaming query, "" for a nameless one, None without one."""
     named = [match[1] for match in _STREAM.finditer(text)]
     return next((name for name in named if name), "") if named else None
 

@@ -1,4 +1,4 @@
-"""By what a conflict is known in text: class names, error classes and sentences of each writer.
+"""Signs of a conflict in text: class names, error classes and sentences of each writer.
 
 Formats: delta-spark 0.x to 3.x ("… by a concurrent update … Conflicting commit: {…}"), delta-spark
 4.x and Databricks ("[CLASS.SUB_CLASS] Transaction conflict detected …"), delta-rs ("Commit failed:
@@ -23,12 +23,12 @@ class Source(StrEnum):
 
 
 FILES_ALONE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNEL, Source.TRINO})
-"""Who compares files, whatever the table is."""
+"""Engines that always compare files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictSigns:
-    """A conflict by its class name and error class, with the sentences that tell it from others."""
+    """A conflict by its class name and error class, with its distinctive sentences."""
 
     exception: str
     code: str

@@ -1,7 +1,8 @@
-"""A pasted text made plain, with the way back: which place of it is which place of what was pasted.
+"""A pasted text made plain, with a map of its positions back to the original.
 
 Terminals add colours, loggers a prefix to every line, JSON and HTML their escapes, chats curly
-quotes. What is left is one line in which a message reads as its writer wrote it.
+quotes.
+The result is one line with the message as its writer wrote it.
 """
 
 import html
@@ -75,13 +76,13 @@ class _ReplacementRound:
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Text in one line, and how it came from what was pasted."""
+    """Text in one line, and its derivation from the pasted one."""
 
     text: str
     steps: tuple[_ReplacementRound, ...] = ()
 
     def origin(self, place: int) -> int:
-        """The place in the pasted text that a place of this one came from."""
+        """Return the position in the pasted text of a position here."""
         for step in reversed(self.steps):
             place = step.back(place)
         return place
@@ -105,7 +106,7 @@ class PlainText:
 
 
 def plain_text(pasted: str) -> PlainText:
-    """What was pasted, in one line, without what was put around and into it on its way."""
+    """Return the pasted text in one line, without additions made on its way."""
     plain = PlainText(pasted.translate(_TYPESET))
     for pattern, put in _ROUNDS:
         plain = plain.replace_matches(pattern, put)

@@ -1,7 +1,6 @@
-"""What a reported conflict comes to: what happened, which rule decided, by what, and is a retry any use.
+"""The verdict on a reported conflict: the event, the rule, the reason, and whether a retry helps.
 
-A pure function of the report and what the mirror adds to it. What neither tells is said not to be
-known.
+A pure function of the report and the mirror's facts. Facts missing from both are stated as unknown.
 """
 
 from collections.abc import Mapping
@@ -79,11 +78,11 @@ _INSERTED = ("numTargetRowsInserted", "numOutputRows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportVerdict:
-    """`check` is the rule's place among the checks, from 1; None where no check is behind it.
+    """A verdict. `check` is the rule's position among the checks, from 1; None if there is none.
 
-    The winning commit `did` something to the table, and `then` says why that matters.
-    `ignored_rows` are the winning commit's new rows that a commit would have overlooked, where they
-    are recorded.
+    The winning commit `did` something to the table, and `then` says why it matters. `ignored_rows`
+    are the
+    winning commit's new rows that a commit would have missed, if recorded.
     """
 
     headline: str
@@ -100,7 +99,7 @@ class ReportVerdict:
 
 
 def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
-    """The verdict on a report; None where it tells of no conflict."""
+    """Return the verdict on a report; None if it reports no conflict."""
     reported = linked.report.conflict
     if reported is None:
         return None
@@ -163,7 +162,7 @@ def _blindness(linked: LinkedReport) -> str:
 def _explain_level(
     reported: ReportedConflict, rule: Rule | None, table: Table | None
 ) -> tuple[str, str]:
-    """By what it was decided, and why not by less."""
+    """Return the level of the decision, and why not a finer one."""
     if reported.subclass in _DECIDED:
         return _DECIDED[reported.subclass]
     if rule not in FILE_RULES:
@@ -175,7 +174,7 @@ def _explain_level(
 
 
 def _why_not_rows(reported: ReportedConflict, table: Table | None) -> str:
-    """What the mirror or the writer tells; empty where neither does."""
+    """Return the reason from the mirror or the writer; empty without one."""
     if table is not None and table.version is not None and not table.row_level_eligible:
         return table.row_level_reason or "the table is not eligible for row-level concurrency"
     if reported.source in FILES_ALONE:

@@ -1,1 +1,1 @@
-"""What statements are, as logs and conflicts record them."""
+"""Statements as logs and conflicts record them."""

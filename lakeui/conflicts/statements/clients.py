@@ -1,7 +1,8 @@
-"""Which program wrote a commit, by the engine that it names, and what such programs do not know.
+"""The program behind a commit, by its `engineInfo`, and the features that it lacks.
 
 Programs name themselves in their own ways: `Apache-Spark/3.5.1 Delta-Lake/3.2.0`,
-`Databricks-Runtime/14.3.x-scala2.12`, `delta-rs:py-1.2.0`, `lakeui/1.4`. Those that only read leave
+`Databricks-Runtime/14.3.x-scala2.12`, `delta-rs:py-1.2.0`, `lakeui/1.4`. Programs that only read
+leave
 no trace in a log.
 """
 
@@ -54,7 +55,7 @@ class WriterClient:
 
     @property
     def runtime(self) -> str:
-        """Which of the engine's `RUNTIMES` it is, by name; others have a name of their own."""
+        """Its name among the engine's `RUNTIMES`; others have a name of their own."""
         if self.name == DATABRICKS:
             return _databricks(_numbers(self.version))
         if not self.name:
@@ -65,7 +66,7 @@ class WriterClient:
 
 @lru_cache(maxsize=1024)
 def client_of(engine_info: str) -> WriterClient:
-    """The program that an `engineInfo` names; one that is not known by its own words."""
+    """Return the program in an `engineInfo`; an unknown one by its own name."""
     for name, pattern in _NAMES:
         if match := pattern.search(engine_info):
             return WriterClient(name, match[1])

@@ -1,7 +1,7 @@
-"""Conditions as logs and conflicts record them: what can be said of them from their text alone.
+"""Conditions as logs and conflicts record them: facts from their text alone.
 
 Writers record them in their own ways (`(id#12L = 5)`, `t.id = s.id AND t.day = '…'`). A part that
-cannot be understood is left out: what is left then selects more rows than the write did, not fewer.
+cannot be parsed is left out: the rest then selects more rows than the write did, not fewer.
 """
 
 import re
@@ -24,15 +24,15 @@ _SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery
 _TARGETS = ("t", "target", "tgt")
 _SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
 Names = tuple[tuple[str, ...], tuple[str, ...]]
-"""What a statement calls its target, and its source."""
+"""The names of a statement's target, and of its source."""
 _USUAL: Names = (_TARGETS, _SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCondition:
-    """A recorded condition. `parts` are what was understood of it, joined by AND.
+    """A recorded condition. `parts` are its parsed parts, joined by AND.
 
-    `obstacle` says why it cannot be decided at row level; `is_whole`: every part was understood.
+    `obstacle` says why it cannot be decided at row level; `is_whole`: every part was parsed.
     """
 
     text: str
@@ -42,7 +42,7 @@ class RecordedCondition:
 
     @property
     def target_parts(self) -> tuple[Expression, ...]:
-        """The parts that concern the table alone, not the source of a MERGE."""
+        """The parts on the table alone, not on the source of a MERGE."""
         return tuple(part for part in self.parts if _SOURCE not in relations_of(part))
 
 
@@ -50,7 +50,7 @@ class RecordedCondition:
 def parse_recorded_condition(
     text: str, schema_json: str, names: Names = _USUAL
 ) -> RecordedCondition:
-    """A condition on a table of this schema, by the names that are usual where none are known."""
+    """Parse a condition on a table of this schema, with the usual names by default."""
     clean = _NUMBERED.sub("", text[:MAX_CHARACTERS])
     if _SUBQUERY.search(clean):
         return RecordedCondition(text, obstacle=SUBQUERY, is_whole=True)
@@ -80,13 +80,13 @@ def obstacle_of_value(text: str, schema_json: str, names: Names) -> str | None:
 
 
 def shape_of(text: str) -> str:
-    """A condition with every digit alike: what it asks for, whatever the numbers and days in it."""
+    """Return a condition's shape: every digit replaced, so that numbers and days do not matter."""
     return _DIGIT.sub("1", text)
 
 
 @lru_cache(maxsize=256)
 def _scopes(schema_json: str, names: Names) -> tuple[Scope, ...]:
-    """The table alone; else as the target of a MERGE whose source has its columns."""
+    """Return the scope of the table alone, and as a MERGE target whose source has its columns."""
     try:
         schema = parse_schema(schema_json)
     except EngineError:
@@ -106,7 +106,7 @@ def _parse_in_scopes(text: str, scopes: Iterable[Scope]) -> Expression | None:
 
 
 def _conjuncts(text: str) -> Iterator[str]:
-    """The parts that top-level ANDs join, by the brackets and quotes of the text."""
+    """Yield the parts joined by top-level ANDs, by the brackets and quotes of the text."""
     depth, quote, start = 0, "", 0
     for match in re.finditer(r"['\"`()]|\bAND\b", text, re.IGNORECASE):
         mark = match[0]

@@ -1,4 +1,4 @@
-"""Which statement a recorded operation is, for forecasts, and which row of the matrix that has."""
+"""The statement of a recorded operation, for forecasts, and its row of the matrix."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from engine.conflicts.statements import StatementKind
 INSERT, UPDATE, DELETE, MERGE = "INSERT", "UPDATE", "DELETE", "MERGE"
 OPTIMIZE, ZORDER, DEFINITION = "OPTIMIZE", "OPTIMIZE ZORDER BY", "ALTER, SET"
 OTHER = "other"
-"""What overwrites, restores or cleans: it has no row or column of the matrix."""
+"""Operations that overwrite, restore or clean: they have no row or column of the matrix."""
 KINDS = (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, ZORDER, DEFINITION)
 
 _BY_NAME = {
@@ -61,9 +61,9 @@ _NO_ORDER = frozenset({None, "", "[]", "null"})
 def kind_of_operation(
     operation: str, parameters: Mapping[str, Any] | None = None
 ) -> StatementKind | None:
-    """The statement that a log or a conflict names; None where the name says nothing.
+    """Return the statement of an operation's name; None if the name says nothing.
 
-    `blind_kind` says what was written blindly.
+    `blind_kind` gives the kind of blind writes.
     """
     words = operation.upper().replace("_", " ").split()
     if not words:
@@ -83,10 +83,10 @@ def orders_rows(columns: object) -> bool:
 def statement_kind(
     operation: str, *, is_blind_append: bool | None = None, z_order: str | None = None
 ) -> str:
-    """The row of the matrix that an operation has; a write that read is no INSERT.
+    """Return the operation's row of the matrix; a write that read is no INSERT.
 
-    `z_order` is the commit's `zOrderBy` as text. Where blindness is not recorded a write counts as
-    an INSERT.
+    `z_order` is the commit's `zOrderBy` as text. If blindness is not recorded, a write counts as an
+    INSERT.
     """
     kind = kind_of_operation(operation, {"zOrderBy": z_order})
     row = _ROWS.get(kind, OTHER) if kind else OTHER

@@ -1,4 +1,4 @@
-"""Jobs and commits as the operations that forecasts are about: which statement, which rows."""
+"""Jobs and commits as operations for forecasts: their statement, their rows."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,15 +87,15 @@ KIND_OF: Mapping[type[Command], StatementKind] = {
     SetProperties: StatementKind.ALTER,
     UnsetProperties: StatementKind.ALTER,
 }
-"""What each command is to other writes, before its parameters are read; a script is what its steps are."""
+"""Each command's kind for other writes, before its parameters are read; scripts: their steps'."""
 _CHANGES = frozenset({StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE})
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table that operations are on: made once for all that is asked of it.
+    """A table of operations, built once for all of them.
 
-    `own_name` is what the command in question calls it.
+    `own_name` is the command's name for it.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Target:
 
     @classmethod
     def from_table(cls, table: Table) -> "Target":
-        """A mirrored table; one whose schema cannot be read has no columns."""
+        """Return the target of a mirrored table; an unreadable schema gives no columns."""
         try:
             schema = parse_schema(table.schema)
         except EngineError:
@@ -126,10 +126,11 @@ def operations_of_job(
     *,
     is_own: bool = True,
 ) -> tuple[ForecastSide, ...]:
-    """What a job of a kind does to a table: one operation, of a script each step that changes it.
+    """Return a job's operations on a table: one, or each step of a script that changes it.
 
-    `is_own` is false where the table is another one than the job's. Of a job whose parameters cannot be
-    read its kind decides, and an append may then have read the table.
+    `is_own` is false if the table is not the job's own. If a job's parameters cannot be read, its
+    kind
+    decides, and an append may then have read the table.
     """
     try:
         command = Command.from_parameters(kind, parameters)
@@ -144,7 +145,7 @@ def operations_of_job(
 
 
 def operation_of(command: Command, target: Target) -> ForecastSide:
-    """A command on a table, by what it says: what it cannot know yet is left open."""
+    """Return the operation of a command on a table; facts that it cannot know yet are left open."""
     target = replace(target, own_name=command.own_name)
     operation = ForecastSide(kind=_kind_of(command, target))
     match command:
@@ -179,7 +180,7 @@ def _complete_maintenance(
 def operation_of_commit(
     commit: Commit, target: Target, actions: tuple[Action, ...] | None = None
 ) -> ForecastSide:
-    """A version by what the mirror keeps of it; `actions` are those that it committed, if known."""
+    """Return the operation of a mirrored version; `actions` are its committed ones, if known."""
     kind = _kind_of_commit(commit)
     text = commit.predicate if kind in _CHANGES else ""
     condition = parse_recorded_condition(text, target.schema_json) if text else None
@@ -220,7 +221,7 @@ def _kind_of(command: Command, target: Target) -> StatementKind:
 
 
 def _application(command: Stream) -> str | None:
-    """The id that it commits; None where its source is not registered, or was never read."""
+    """Return its commits' application id; None if its source is unregistered or was never read."""
     source = table_called(command.source_table)
     if source is None or not source.table_uuid:
         return None
@@ -228,7 +229,7 @@ def _application(command: Stream) -> str | None:
 
 
 def _restores_terms(command: Restore, target: Target) -> bool:
-    """Whether the metadata is another one since, but for marks of identity columns, which go on."""
+    """Whether the metadata changed since, except for marks of identity columns, which go on."""
     since = Commit.objects.filter(table__uri=target.uri, changes_metadata=True)
     if command.version is not None:
         since = since.filter(version__gt=command.version)
@@ -263,7 +264,7 @@ def _source_reads(source: Source, target: Target) -> bool:
 
 
 def _complete_append(operation: ForecastSide, command: Append, target: Target) -> ForecastSide:
-    """An INSERT that reads the table reads the rows that its query selects."""
+    """Add the reads of an INSERT that reads the table: the rows selected by its query."""
     source = command.source
     if operation.kind is not StatementKind.INSERT_SELECT or not isinstance(source, TableSource):
         return operation
@@ -277,7 +278,7 @@ def _complete_append(operation: ForecastSide, command: Append, target: Target) -
 def _complete_condition(
     operation: ForecastSide, command: Delete | Update, target: Target
 ) -> ForecastSide:
-    """A subquery over the table itself reads all of it; one of which no part can be tested opens all files."""
+    """Add the condition: a subquery on the table reads all of it; an untestable one, all files."""
     nested = _reads(command, target)
     try:
         condition = command.condition(target.schema)
@@ -298,9 +299,9 @@ def _complete_condition(
 def _complete_overwrite(
     operation: ForecastSide, command: Overwrite, target: Target
 ) -> ForecastSide:
-    """What REPLACE ON compares with its source reads every row, but where rows are written out.
+    """Add the reads of an overwrite; REPLACE ON a source, not written-out rows, reads every row.
 
-    What a source reads of the table itself no condition of the overwrite tells.
+    No condition of the overwrite covers its source's reads of the table itself.
     """
     operation = replace(operation, changes_metadata=command.overwrite_schema)
     by_rows = command.replace_using and isinstance(command.source, RowsSource)
@@ -322,16 +323,16 @@ def _complete_overwrite(
 
 
 def _parts(condition: Expression | None) -> tuple[Expression, ...] | None:
-    """The parts that can be tested; empty for every row, None where none of them can."""
+    """Return the testable parts; empty for every row, None if none can be tested."""
     if condition is None:
         return ()
     return tuple(part for part in split_conjuncts(condition) if is_stable(part)) or None
 
 
 def _merge(operation: ForecastSide, command: Merge, target: Target) -> ForecastSide:
-    """What its ON says of the target; a clause NOT MATCHED BY SOURCE reaches every row.
+    """Add the condition of ON on the target; a clause NOT MATCHED BY SOURCE reaches every row.
 
-    A source that reads the target reads rows of which ON says nothing.
+    A source that reads the target reads rows outside of ON.
     """
     own, source = command.target_alias, command.source_alias
     names = ((own, command.table.rpartition(".")[2]), (source,))
@@ -352,7 +353,7 @@ def _merge(operation: ForecastSide, command: Merge, target: Target) -> ForecastS
 
 
 def _texts(command: Merge) -> Iterator[str]:
-    """The conditions and values of its clauses."""
+    """Yield the conditions and values of its clauses."""
     for clause in command.clauses:
         texts = (clause.condition, *clause.assignments.values())
         yield from (text for text in texts if text and isinstance(text, str))
@@ -375,7 +376,7 @@ def _obstacles(command: Merge, target: Target, names: Names) -> Iterator[str | N
 
 
 def _kind_of_commit(commit: Commit) -> StatementKind:
-    """An append that read, or does not say, is none; what is not known may have changed any row."""
+    """Return a commit's kind; an append that may have read is none, unknown ones change any row."""
     parameters = commit.operation_parameters or {}
     kind = kind_of_operation(commit.operation, parameters)
     if kind in (StatementKind.INSERT, StatementKind.STREAM) and not commit.is_blind_append:

@@ -1,6 +1,6 @@
-"""A commit as the statement that it may have been, as far as its log entry tells.
+"""A commit as its probable statement, from its log entry.
 
-What a log does not keep (the assignments of an UPDATE, the source of a MERGE) is an ellipsis.
+Parts missing from a log (the assignments of an UPDATE, the source of a MERGE) are an ellipsis.
 """
 
 import json
@@ -16,7 +16,7 @@ _CLAUSES = {
 
 
 def statement_text(table: str, operation: str, parameters: Mapping[str, Any], where: str) -> str:
-    """The statement; "" for an operation that has none. `where` is the condition as it was recorded."""
+    """Return the statement; "" if an operation has none. `where` is the recorded condition."""
     name = operation.upper()
     unsaid = "" if "predicate" in parameters else NOT_KEPT
     condition = f"\nWHERE {where or unsaid}" if where or unsaid else ""

@@ -111,7 +111,7 @@ class Command(BaseCommand):
 
 
 def _read_catalog_tables(pattern: str) -> list[dict[str, str]]:
-    """The tables as Spark's catalog has them, by a program of its own: Spark is none of this one's."""
+    """Return the tables in Spark's catalog, read in a separate process with its own Spark."""
     command = [sys.executable, "-m", CATALOG_TABLES, pattern or "*"]
     done = subprocess.run(  # noqa: S603 - this interpreter, a program of ours
         command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, text=True, check=False

@@ -1,4 +1,4 @@
-"""`manage.py explain FILE|-`: what a conflict error means. Exit status 3 when there is one."""
+"""`manage.py explain FILE|-`: explains a conflict error. Exit status 3 if there is one."""
 
 import json
 import sys
