@@ -1,4 +1,4 @@
-"""Time as an argument: every part that needs the hour or a pause is handed a clock."""
+"""Clocks: every part that needs the time or a pause takes one as an argument."""
 
 import time
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds on a timer that never goes backwards."""
+        """Return seconds on a monotonic timer."""
         ...
 
     def pause(self, seconds: float) -> None:
@@ -32,7 +32,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Seconds on a timer that never goes backwards."""
+        """Return seconds on a monotonic timer."""
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
@@ -41,13 +41,13 @@ class SystemClock:
 
 
 def utc_from_ms(epoch_ms: int) -> datetime:
-    """The aware UTC moment of a timestamp in milliseconds since the epoch."""
+    """Convert milliseconds since the epoch to an aware UTC datetime."""
     return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
 
 
 def surely_ms(age_ms: int) -> int:
-    """How old something must look that another clock dated, to be surely so old.
+    """Return the apparent age at which something dated by another clock is certainly old enough.
 
-    An age of 0 stays 0: whoever asks for it means any age.
+    An age of 0 stays 0: it means any age.
     """
     return age_ms + CLOCK_SLACK_MS if age_ms > 0 else 0

@@ -1,6 +1,6 @@
-"""What a conflict is about: both sides, the files they share, and how to avoid it, as plain values.
+"""The facts of a conflict: both sides, the shared files, and remedies, as plain values.
 
-`engine.errors` raises them, with these names at hand there too.
+`engine.errors` raises them and also exports these names.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 class Rule(StrEnum):
     """The checks of a commit, in Delta's order. The values are recorded with every conflict.
 
-    What each looks for, raises and is called stands in `engine.conflicts.checker.CHECKS`.
+    `engine.conflicts.checker.CHECKS` defines the purpose, exception and name of each.
     """
 
     PROTOCOL_CHANGED = "protocol_changed"
@@ -27,7 +27,7 @@ class Rule(StrEnum):
 class Subclass(StrEnum):
     """The sub-classes of Delta's conflict codes.
 
-    Which code has which, and what each means, stands in `engine.conflicts.exceptions`.
+    `engine.conflicts.exceptions` documents them and their codes.
     """
 
     WITHOUT_HINT = "WITHOUT_HINT"
@@ -47,31 +47,30 @@ class Subclass(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What becomes of a write that did not see another commit: one word for one answer everywhere.
+    """The outcome of a write that did not see another commit: one word per outcome everywhere.
 
-    Of two operations before they run, the first five say when they conflict. Of a write and the
-    commits that it overlapped with, the next four say what came of them, or would under another
-    setting; EXEMPT says so too. NOTHING and NOT_REACHED are of one check alone. The values are
-    recorded with every conflict.
+    The first five forecast when two operations conflict. The next four are the outcome of a write
+    against overlapping commits, actual or under another setting; so is EXEMPT. NOTHING and
+    NOT_REACHED are results of a single check. The values are recorded with every conflict.
     """
 
     NEVER = "never"
-    EXEMPT = "exempt"  # a blind append that the write may be ordered before
-    SAME_ROW = "same row"  # where both touch one row, or one reads a row that the other changes
-    SAME_FILES = "same file set"  # where both touch one file, whichever rows of it
+    EXEMPT = "exempt"  # a blind append; the write may be ordered before it
+    SAME_ROW = "same row"  # if both touch one row, or one reads a row the other changes
+    SAME_FILES = "same file set"  # if both touch one file, even different rows
     ALWAYS = "always"
     PASSES = "passes"  # no check finds a conflict
-    RESOLVED = "resolved"  # there was one at file level, none at row level
+    RESOLVED = "resolved"  # a conflict at file level, none at row level
     CONFLICT = "conflict"
-    UNDECIDABLE = "undecidable"  # what is recorded does not tell
-    NOTHING = "none"  # the winning commit holds nothing that the check examines
+    UNDECIDABLE = "undecidable"  # the record is not sufficient
+    NOTHING = "none"  # the winning commit has nothing for the check to examine
     NOT_REACHED = "not reached"  # an earlier check found a conflict
 
 
 class RemedyKind(StrEnum):
-    """What a remedy changes. The values are recorded with every conflict.
+    """The kinds of remedies. The values are recorded with every conflict.
 
-    When each can help, and how it reads, stands in `engine.conflicts.remedies`.
+    `engine.conflicts.remedies` defines when each can help and its text.
     """
 
     CREATE_FIRST = "create_first"
@@ -116,14 +115,14 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialChange:
-    """What is otherwise than it was when an aborted write is tried again on a copy.
+    """The changes for another trial of an aborted write, on a copy.
 
     Attributes:
-        properties: of the table, set before the write reads it.
-        winners_again: whether the commits that it overlapped with would have written other files
-            too: those that changed data run again.
-        condition: what AND adds to the write's own.
-        after_winners: whether the write begins once the others have committed.
+        properties: table properties set before the write reads the table.
+        winners_again: whether overlapping commits would have written other files too: those that
+            changed data run again.
+        condition: joined to the write's own by AND.
+        after_winners: whether the write begins after the others have committed.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -134,10 +133,10 @@ class TrialChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
-    """What became of it: PASSES, RESOLVED, CONFLICT, or UNDECIDABLE where it could not be tried.
+    """The outcome of a trial: PASSES, RESOLVED, CONFLICT, or UNDECIDABLE if it was not possible.
 
-    `winning_version` is as in the table's own log. `metrics` are of the commit it would have made.
-    `needs_spark`: it could not be tried since trials run without Spark, however often one asks.
+    `winning_version` is as in the table's own log. `metrics` are those of the hypothetical commit.
+    `needs_spark`: it is never possible, since trials run without Spark.
     """
 
     verdict: Verdict
@@ -150,13 +149,13 @@ class TrialOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ConflictFile:
-    """A file that both sides touched: which rule saw it, its partition, its rows where known."""
+    """A file both sides touched: the rule involved, its partition, its rows if known."""
 
     path: str
     partition_values: dict[str, str | None] = field(default_factory=dict)
-    role: str = ""  # "added", "removed", "rewritten": what the winning commit did to it
+    role: str = ""  # the winning commit's change: "added", "removed", "rewritten"
     rows: tuple[int, ...] = ()  # physical positions in the file, the first 100: a sample
-    row_count: int | None = None  # of all of them
+    row_count: int | None = None  # the number of all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +176,18 @@ class ConflictSide:
 
 @dataclass(frozen=True, slots=True)
 class SideChanges:
-    """What one side did to the files of the table. None: the log does not say."""
+    """One side's changes to files of the table. None: unknown."""
 
-    files_changed: int = 0  # files that were there: deleted, rewritten or masked
-    files_masked: int = 0  # of them, those with a new deletion vector
+    files_changed: int = 0  # existing files: deleted, rewritten or masked
+    files_masked: int = 0  # changed files with a new deletion vector
     files_added: int = 0
-    rows_changed: int | None = None  # rows that were there
+    rows_changed: int | None = None  # existing rows
     rows_added: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """One file of one side, with its bounds in the column that files are laid out by."""
+    """One file of one side, with its bounds in the layout column."""
 
     path: str
     did: str  # "changed", "added", "read", "matched"
@@ -199,7 +198,7 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class SideReads:
-    """What the aborted or rebased transaction had read."""
+    """The reads of the aborted or rebased transaction."""
 
     conditions: int = 0
     whole_table: bool = False
@@ -209,12 +208,12 @@ class SideReads:
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """A file whose rows both sides were asked about, in numbers; one of them with positions too.
+    """A file with compared rows, in numbers; for one such file with positions.
 
-    The counts: rows that this transaction changed (`did` "changed") or read ("read"), rows that the
-    winning commit removed or added, rows that were deleted before either, and rows that are both
-    sides'. The positions are physical, in ascending order, at most 200 of each, spread evenly over
-    all. At `version` the rows that are both sides' can be read.
+    The counts: rows this transaction changed (`did` "changed") or read ("read"), rows the winning
+    commit removed or added, rows deleted before either, and rows common to both sides. The
+    positions are physical, in ascending order, at most 200 of each, evenly sampled. At `version`
+    the common rows are readable.
     """
 
     path: str
@@ -233,7 +232,7 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class WinnerVerdicts:
-    """What each check said of one winning commit; `how` says by what rows resolved it, where they did."""
+    """The verdict of each check on one winning commit; `how` is the means of a resolution."""
 
     version: int
     operation: str
@@ -244,12 +243,12 @@ class WinnerVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How the two sides were compared. Every list is bounded, every count is not.
+    """The comparison of the two sides. Every list is bounded, every count is not.
 
-    `winners` are the last ones that were checked, in order; `winners_before` came before them.
-    `duration_ms` is the time spent comparing rows with this winning commit, out of the `budget_ms`
-    that one commit has; `files_opened` were read for it. `order_column` is what the bounds of the
-    files are of, and `table_files` how many files the table had when it was read.
+    `winners` are the last ones checked, in order; `winners_before` is the number of earlier ones.
+    `duration_ms` is the time spent comparing rows with this winning commit, out of a commit's
+    `budget_ms`; `files_opened` were read for it. `order_column` is the column of the files' bounds,
+    and `table_files` the number of files in the version read.
     """
 
     reads: SideReads
@@ -269,10 +268,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ConflictFacts:
-    """A conflict with both sides: everything a person needs to see why the write was aborted.
+    """A conflict with both sides: all facts about why the write was aborted.
 
-    `file_count` and `row_count` are of everything that both sides touched, also where `files` and
-    their rows are the first ones only. `row_count` is None where files decided.
+    `file_count` and `row_count` cover everything both sides touched, while `files` and their rows
+    may be only the first ones. `row_count` is None if files decided.
     """
 
     table: str
@@ -288,8 +287,8 @@ class ConflictFacts:
     partitions: tuple[str, ...] = ()
     can_retry: bool = True
     remedies: tuple[Remedy, ...] = ()
-    what: str = ""  # the sentence of the message that tells what happened
-    row_level: str = ""  # why rows could not resolve the conflict, where they were compared
+    what: str = ""  # the message's sentence on the event
+    row_level: str = ""  # why rows, if compared, could not resolve the conflict
     decision: Decision | None = None  # None: not recorded
 
     def as_dict(self) -> dict[str, Any]:

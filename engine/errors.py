@@ -1,8 +1,7 @@
 """Every error the engine raises: its code, its facts, and the way out.
 
-The text of an error is built once, in its class: what happened, in which table and versions,
-then what to do. Nothing else than a subclass of `EngineError` leaves the engine for a reason
-that a user or a table can cause.
+The text of an error is built once, in its class: what happened, in which table and versions, then
+what to do. For causes due to users or tables, only subclasses of `EngineError` leave the engine.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +14,10 @@ from engine.conflict_facts import Remedy as Remedy
 
 
 class EngineError(Exception):
-    """Something a person can understand and act on.
+    """An error for people to understand and act on.
 
     Attributes:
-        code: stable error class, in Delta's spelling where Delta has one.
+        code: stable error class, in Delta's spelling if Delta has one.
         sqlstate: SQLSTATE of the class.
         remedy: what to do, one sentence.
     """
@@ -31,7 +30,7 @@ class EngineError(Exception):
         self.what, self.remedy = _writable(what), _writable(remedy)
 
     def facts(self) -> dict[str, Any]:
-        """The error as JSON-ready values: code, sqlstate, message, remedy and its own fields."""
+        """Return the error as JSON-ready values: code, sqlstate, message, remedy, own fields."""
         own = {
             k: v
             for k, v in vars(self).items()
@@ -55,7 +54,7 @@ class StorageOutcomeUnknownError(StorageError):
 
 
 class FileMissingError(StorageError):
-    """A file that was requested is not there."""
+    """A requested file does not exist."""
 
     code = "LAKE_FILE_MISSING"
     sqlstate = "42K03"
@@ -72,15 +71,15 @@ class PathOutsideRootError(EngineError):
 
     code = "LAKE_PATH_OUTSIDE_ROOT"
     sqlstate = "42K05"
-    field: str = ""  # the part of a request that names it
+    field: str = ""  # the part of a request at fault
 
 
 class UnsupportedSchemeError(EngineError):
-    """A URI whose scheme no store here serves."""
+    """No store serves the scheme of a URI."""
 
     code = "LAKE_UNSUPPORTED_SCHEME"
     sqlstate = "0A000"
-    field: str = ""  # the part of a request that names it
+    field: str = ""  # the part of a request at fault
 
 
 class TableNotFoundError(EngineError):
@@ -110,7 +109,7 @@ class LogGapError(MalformedLogError):
 
 
 class VersionNotFoundError(EngineError):
-    """A version that the log does not hold, with the range it does."""
+    """The log does not have a version; the error names the available range."""
 
     code = "DELTA_VERSION_NOT_FOUND"
     sqlstate = "22003"
@@ -154,20 +153,20 @@ class UnsupportedFeatureError(EngineError):
 
 
 class DataFileError(EngineError):
-    """A data or deletion-vector file that the log names is missing or damaged."""
+    """A data or deletion-vector file named by the log is missing or damaged."""
 
     code = "DELTA_DATA_FILE_UNREADABLE"
 
 
 class DataFileMissingError(DataFileError):
-    """A data file that the log names is not there: deleted by hand, or by a rule of the store."""
+    """A data file named by the log does not exist: deleted by hand, or by a rule of the store."""
 
     code = "DELTA_FILE_NOT_FOUND_DETAILED"
     sqlstate = "42K03"
 
 
 class DeletionVectorError(DataFileError):
-    """A deletion vector whose bytes are not what its descriptor says."""
+    """The bytes of a deletion vector do not match its descriptor."""
 
     code = "DELTA_DELETION_VECTOR_INVALID"
 
@@ -184,14 +183,14 @@ class RequestError(EngineError):
 
 
 class InvalidSchemaError(RequestError):
-    """A schema that is not one, or that a table cannot have."""
+    """A schema is malformed, or not allowed for a table."""
 
     code = "DELTA_INVALID_SCHEMA"
     sqlstate = "42000"
 
 
 class SchemaMismatchError(RequestError):
-    """Data whose schema does not fit the table's."""
+    """The schema of data does not fit the table's."""
 
     code = "DELTA_METADATA_MISMATCH"
     sqlstate = "42KDG"
@@ -211,7 +210,7 @@ class InvalidIsolationLevelError(InvalidPropertyError):
 
 
 class StatementError(RequestError):
-    """SQL that this engine does not know; `position` is the fault's offset in `part`, "" for all of it."""
+    """The engine does not support the SQL; `position` is an offset in `part`, "" for all of it."""
 
     code = "LAKE_STATEMENT_NOT_UNDERSTOOD"
     sqlstate = "42601"
@@ -224,27 +223,27 @@ class StatementError(RequestError):
 
 
 class OnlyReadsError(StatementError):
-    """A statement that reads: a `page` of the `table` has the answer for a `condition`; "" for none."""
+    """The statement only reads: a `page` of `table` shows rows for a `condition`, "" for none."""
 
     code = "LAKE_STATEMENT_ONLY_READS"
     table, page, condition = "", "", ""
 
 
 class ExpressionError(StatementError):
-    """A condition or expression that is not allowed or does not parse."""
+    """A condition or expression does not parse, or is not allowed."""
 
     code = "LAKE_EXPRESSION_NOT_ALLOWED"
 
 
 class UnknownColumnError(ExpressionError):
-    """A column that the schema does not have."""
+    """The schema does not have a column."""
 
     code = "UNRESOLVED_COLUMN"
     sqlstate = "42703"
 
 
 class CannotEvaluateError(EngineError):
-    """An expression whose value Arrow cannot give exactly as Spark would: ask Spark, or assume a match."""
+    """Arrow cannot evaluate an expression exactly as Spark does: ask Spark, or assume a match."""
 
     code = "LAKE_CANNOT_EVALUATE"
     sqlstate = "0A000"
@@ -272,7 +271,7 @@ class MultipleSourceRowsError(EngineError):
 
 
 class RetentionTooShortError(RequestError):
-    """VACUUM was asked to delete what retained versions still need."""
+    """VACUUM was asked to delete files still needed by retained versions."""
 
     code = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
 
@@ -285,7 +284,7 @@ class TooManyColumnsError(RequestError):
 
 
 class BadRowsError(RequestError):
-    """A source file holds rows that do not fit."""
+    """Rows of a source file do not fit."""
 
     code = "LAKE_BAD_ROWS"
     sqlstate = "22000"
@@ -306,14 +305,14 @@ class CommitOutcomeUnknownError(EngineError):
 
 
 class LogCleanedError(EngineError):
-    """Versions that a transaction had to be checked against have been cleaned away."""
+    """Versions a transaction had to be checked against have been cleaned away."""
 
     code = "LAKE_LOG_CLEANED"
     sqlstate = "40001"
 
 
 class TableReplacedError(EngineError):
-    """The table that a transaction read is gone: another one is in its place, or none."""
+    """The table a transaction read is gone, or was replaced by another one."""
 
     code = "LAKE_TABLE_REPLACED"
     sqlstate = "40001"
@@ -344,7 +343,7 @@ class ConflictError(EngineError):
         )
 
     def facts(self) -> dict[str, Any]:
-        """The conflict as plain values, for JSON."""
+        """Return the conflict as plain values, for JSON."""
         return {
             **super().facts(),
             "conflict": self.conflict.as_dict(),
@@ -352,8 +351,8 @@ class ConflictError(EngineError):
         }
 
 
-class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, which people search for
-    """Files were added that this transaction should have read."""
+class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, known to users
+    """A winning commit added files this transaction should have read."""
 
     code = "DELTA_CONCURRENT_APPEND"
 
@@ -395,5 +394,5 @@ def _advice(remedies: Sequence[Remedy], can_retry: bool) -> str:
     return f"{first}{', or' if can_retry else ':'} {remedies[0].action}."
 
 
-def _writable(text: str) -> str:  # a lone surrogate can be neither stored nor logged
+def _writable(text: str) -> str:  # lone surrogates cannot be stored or logged
     return text.encode("utf-8", "backslashreplace").decode()

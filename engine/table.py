@@ -33,9 +33,9 @@ class DeltaTable:
         storage_options: Mapping[str, str] | None = None,
         limits: CommitLimits = DEFAULT_LIMITS,
     ) -> None:
-        """A handle on the table in a store; `open` and `create` are the usual ways to one.
+        """Wrap the table in a store; usually called by `open` and `create`.
 
-        `limits` are those of its transactions, unless one is given its own.
+        `limits` apply to its transactions by default.
         """
         self.store = store
         self.storage_options: Mapping[str, str] = dict(storage_options or {})
@@ -53,18 +53,18 @@ class DeltaTable:
         allowed_roots: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> "DeltaTable":
-        """A table that exists.
+        """Open an existing table.
 
         Args:
             uri: a path, or a URL: file, s3, gs, az, memory.
             storage_options: credentials and endpoints of the object store.
-            allowed_roots: places outside the table that its log may lead to (shallow clones).
+            allowed_roots: locations outside the table its log may refer to (shallow clones).
             clock: the time.
 
         Raises:
             TableNotFoundError: there is no table.
             MalformedLogError: its log breaks the protocol.
-            UnsupportedFeatureError: reading it needs a feature that this engine lacks.
+            UnsupportedFeatureError: reading it needs a feature this engine lacks.
         """
         store = open_store(uri, storage_options)
         snapshot = load_snapshot(store, allowed_roots=allowed_roots)
@@ -84,17 +84,17 @@ class DeltaTable:
         *,
         version: int | None = None,
     ) -> TableDefinition:
-        """Protocol and metadata of a table, at its latest version by default, without reading its files.
+        """Read a table's protocol and metadata without its files, by default at the latest version.
 
         Raises:
             TableNotFoundError: there is no table.
-            VersionNotFoundError: the log does not hold that version.
+            VersionNotFoundError: the log no longer has this version.
             MalformedLogError: its log breaks the protocol.
         """
         return load_definition(open_store(uri, storage_options), version)
 
     @classmethod
-    def create(  # noqa: PLR0913 - what CREATE TABLE can say
+    def create(  # noqa: PLR0913 - the options of CREATE TABLE
         cls,
         uri: str,
         schema: "StructType | str",
@@ -105,15 +105,15 @@ class DeltaTable:
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> "DeltaTable":
-        """A new, empty table: version 0. A schema in text is Delta's JSON.
+        """Create an empty table at version 0. A schema in text is Delta's JSON.
 
         Tables without partitions get deletion vectors, clustered ones row tracking too, unless the
         properties say otherwise.
 
         Raises:
-            TableExistsError: a table is already there.
+            TableExistsError: the table already exists.
             ProtocolChangedException: another writer created it at the same time.
-            InvalidSchemaError, InvalidPropertyError, UnknownColumnError: what was asked cannot be.
+            InvalidSchemaError, InvalidPropertyError, UnknownColumnError: an argument is invalid.
         """
         clock = clock or SystemClock()
         store = open_store(uri, storage_options)
@@ -142,26 +142,26 @@ class DeltaTable:
 
     @property
     def allowed_roots(self) -> tuple[str, ...]:
-        """Places outside the table that its log may lead to."""
+        """Locations outside the table its log may refer to."""
         return self._allowed_roots
 
     def version(self) -> int:
-        """The latest version."""
+        """Return the latest version."""
         return self.snapshot().version
 
     def snapshot(
         self, version: int | None = None, timestamp: datetime | int | str | None = None
     ) -> Snapshot:
-        """The table at its latest version, at another, or as it was at a time.
+        """Load the table at its latest version, at another, or as of a time.
 
         Args:
-            version: a version that the log can rebuild.
+            version: a version available in the log.
             timestamp: an aware datetime, ISO 8601 text, or ms since the epoch. Text and datetimes
                 without a zone are UTC.
 
         Raises:
-            VersionNotFoundError: the log does not hold that version.
-            TimestampOutOfRangeError: the time is not within the log's.
+            VersionNotFoundError: the log no longer has this version.
+            TimestampOutOfRangeError: the time is outside the log's range.
         """
         if version is not None and timestamp is not None:
             msg = "A snapshot has a version or a timestamp, not both."
@@ -186,17 +186,17 @@ class DeltaTable:
         limits: CommitLimits | None = None,
         version: int | None = None,
     ) -> OptimisticTransaction:
-        """A transaction that reads the latest version, or another that the caller has seen.
+        """Start a transaction on the latest version, or on another one the caller has read.
 
         Args:
-            txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
-            observer: is told each phase.
-            limits: how often it tries to commit, and how long it may compare rows; the
-                table's where not given.
-            version: the version it reads; commits after it are checked against what it read.
+            txn_id: the id its commit carries; a transaction recognizes an earlier commit by it.
+            observer: is notified of each phase.
+            limits: the number of commit attempts, and the time to compare rows; by default the
+                table's.
+            version: the version it reads; later commits are checked against its reads.
 
         Raises:
-            VersionNotFoundError: the log does not hold that version.
+            VersionNotFoundError: the log no longer has this version.
         """
         return OptimisticTransaction(
             self,
@@ -208,11 +208,11 @@ class DeltaTable:
         )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
-        """The commits that the log still holds, latest first."""
+        """Return the commits still in the log, latest first."""
         return list(self.iter_history(limit))
 
     def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
-        """The commits that the log still holds, latest first, read as they are requested."""
+        """Yield the commits still in the log, latest first, reading them on demand."""
         newest_version = None if self._newest is None else self._newest.version
         return iter_history(self.store, limit, known_version=newest_version)
 

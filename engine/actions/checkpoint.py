@@ -1,4 +1,4 @@
-"""The actions that only checkpoints hold (protocol: V2 Checkpoint Metadata, Sidecar File)."""
+"""Actions only found in checkpoints (protocol: V2 Checkpoint Metadata, Sidecar File)."""
 
 import msgspec
 

@@ -1,8 +1,8 @@
 """One line of the log ↔ one action (protocol: Actions).
 
-Decoding is lenient where real logs are: nulls stand for absent fields, unknown fields are skipped
-(those of `commitInfo` are kept in `.extra`), and so are unknown actions beside a known one. Whatever
-else breaks the protocol is refused.
+Decoding tolerates deviations of real logs: nulls count as absent fields, unknown fields are skipped
+(those of `commitInfo` are kept in `.extra`), and so are unknown actions next to a known one. Any
+other violation of the protocol is refused.
 """
 
 from collections.abc import Iterator
@@ -75,11 +75,11 @@ _REMEDY = "Repair the log with the engine that wrote it."
 
 
 def decode(line: str | bytes) -> Action:
-    """The action of one line.
+    """Decode the action of one line.
 
     Raises:
-        MalformedLogError: not one JSON object, no action, more than one that is known, a required
-            field absent, a value of the wrong type.
+        MalformedLogError: not one JSON object, no action, several known actions, a required field
+            absent, a value of the wrong type.
     """
     if len(line) > MAX_LINE_BYTES:
         msg = f"A line of the log is {len(line)} bytes long: at most {MAX_LINE_BYTES} are read."
@@ -92,10 +92,10 @@ def decode(line: str | bytes) -> Action:
 
 
 def decode_lines(data: bytes) -> Iterator[Action]:
-    """The actions of a commit's bytes, empty lines and empty objects skipped.
+    """Yield the actions of a commit's bytes, skipping empty lines and empty objects.
 
     Raises:
-        MalformedLogError: as `decode`.
+        MalformedLogError: as in `decode`.
     """
     return (decode(line) for line in data.split(b"\n") if holds_action(line))
 
@@ -106,7 +106,7 @@ def holds_action(line: bytes) -> bool:
 
 
 def encode(action: Action) -> str:
-    """The action as one line, without its newline. Required fields are always written."""
+    """Encode the action as one line without newline. Required fields are always written."""
     if isinstance(action, UnknownAction):
         return f"{{{msgspec.json.encode(action.name).decode()}:{action.json}}}"
     return msgspec.json.encode({_NAMES[type(action)]: _body(action)}).decode()
@@ -145,7 +145,7 @@ def _decode_any(line: str | bytes) -> Action:
 
 
 def _leniently(fields: object, kind: type[Any]) -> Action:
-    """Fields that are null taken as absent, at the action's own level; values of maps as texts."""
+    """Convert fields, with top-level nulls as absent and values of maps as text."""
     if isinstance(fields, dict):
         if kind is DomainMetadata and "removed" in fields and fields["removed"] is None:
             fields["removed"] = False
@@ -158,7 +158,7 @@ def _leniently(fields: object, kind: type[Any]) -> Action:
 
 
 def _render_map_values(values: object) -> object:
-    """A map whose numbers and booleans are written as JSON has them."""
+    """Render the numbers and booleans of a map as JSON text."""
     if not isinstance(values, dict):
         return values
     return {
@@ -170,7 +170,7 @@ def _render_map_values(values: object) -> object:
 
 
 def _keep_unknown_fields(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:
-    """A commitInfo whose known fields all fit, and what else it says; `version` is the reader's."""
+    """Keep the unknown fields of a commitInfo in `extra`; `version` is set by the reader."""
     if _ENVELOPE.decode(raw).keys() <= _COMMIT_INFO_FIELDS.keys():
         return action
     fields: dict[str, Any] = msgspec.json.decode(raw)
@@ -179,7 +179,7 @@ def _keep_unknown_fields(action: CommitInfo, raw: msgspec.Raw) -> CommitInfo:
 
 
 def _commit_info(fields: object) -> CommitInfo:
-    """Any JSON is a valid commitInfo: what does not fit a known field is kept in `extra`."""
+    """Convert any JSON to a commitInfo, keeping unknown and mistyped fields in `extra`."""
     if not isinstance(fields, dict):
         return CommitInfo(extra={"value": fields})
     values: dict[str, Any] = {}

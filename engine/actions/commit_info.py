@@ -1,4 +1,4 @@
-"""Who committed, what and how (protocol: Commit Provenance Information)."""
+"""Commit provenance: author, operation and metrics (protocol: Commit Provenance Information)."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
 
 
 class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a writer says of its commit. Any field may be absent: other engines leave out many.
+    """A writer's description of its commit. Any field may be absent: other engines omit many.
 
     `version` is never written; readers fill it in. `timestamp` and `in_commit_timestamp` in ms.
     `operation_parameters` values are JSON text, `operation_metrics` strings.
-    `extra` keeps fields of other engines that have no name here.
+    `extra` keeps unknown fields of other engines.
     """
 
     version: Long | None = None

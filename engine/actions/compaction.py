@@ -1,7 +1,7 @@
-"""What an order-preserving compaction says of each file it removed, so that its rows can be traced.
+"""Tags by which an order-preserving compaction makes rows of removed files traceable.
 
-The tags stand on the `remove`. Source row i, the k-th row that is live under the deletion vector
-the source was read with, is row `offset + k` of the target.
+The tags are on the `remove`. Source row i, the k-th live row under the deletion vector the source
+was read with, is row `offset + k` of the target.
 """
 
 from typing import Self
@@ -22,11 +22,11 @@ class _Info(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the rows of a removed file went.
+    """The new position of a removed file's rows.
 
-    `target` is the path of the new file as in the log, `offset` the row of the target that holds
-    the source's first live row, `row_count` the source's physical rows, `deletion_vector` the one
-    it was read with.
+    `target` is the path of the new file as in the log, `offset` the target row of the source's
+    first live row, `row_count` the source's physical rows, `deletion_vector` the one it was read
+    with.
     """
 
     target: str
@@ -41,13 +41,13 @@ class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.row_count - deleted
 
     def tags(self) -> dict[str, str | None]:
-        """The tags of a `remove` that say where its rows went."""
+        """Return the tags of a `remove` that locate its rows."""
         info = _Info(self.offset, self.row_count, self.deletion_vector)
         return {INTO_TAG: self.target, INFO_TAG: msgspec.json.encode(info).decode()}
 
     @classmethod
     def from_remove(cls, remove: RemoveFile) -> Self | None:
-        """What the tags of a `remove` say, None if they say nothing that can be understood."""
+        """Parse the tags of a `remove`; return None if they are absent or malformed."""
         tags = remove.tags or {}
         target, text = tags.get(INTO_TAG), tags.get(INFO_TAG)
         if not target or not text:

@@ -21,6 +21,6 @@ class DeletionVectorDescriptor(msgspec.Struct, frozen=True, rename="camel", omit
 
     @property
     def unique_id(self) -> str:
-        """The id that, with the path, identifies a logical file."""
+        """The vector's id; with the path, it identifies a logical file."""
         tail = "" if self.offset is None else f"@{self.offset}"
         return f"{self.storage_type}{self.path_or_inline_dv}{tail}"

@@ -1,4 +1,4 @@
-"""The actions that add and remove files (protocol: Add File and Remove File, Add CDC File).
+"""Actions on files (protocol: Add File and Remove File, Add CDC File).
 
 Paths are as in the log: percent-encoded, relative to the table or absolute.
 Partition values are the log's strings; null and "" both mean null.
@@ -37,7 +37,7 @@ class AddFile(
 
 
 class RemoveFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A tombstone. `partition_values` may be absent, which says nothing about them."""
+    """A tombstone. `partition_values` may be absent, meaning unknown."""
 
     path: str
     data_change: bool
@@ -68,7 +68,7 @@ class AddCDCFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def tombstone(add: AddFile) -> RemoveFile:
-    """The `remove` of a live file, everything the log knows of it kept; the commit gives the time."""
+    """Build the `remove` of a live file with all its known facts; the commit sets the time."""
     return RemoveFile(
         path=add.path,
         data_change=True,

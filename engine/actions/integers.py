@@ -1,4 +1,4 @@
-"""The integers of the log: what does not fit in 64 bits is refused where it is read."""
+"""Integers of the log: values over 64 bits are refused on reading."""
 
 from typing import Annotated
 

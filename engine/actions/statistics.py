@@ -1,7 +1,7 @@
-"""Statistics of a file as its log claims them (protocol: Per-file Statistics).
+"""Statistics of a file as claimed by its log (protocol: Per-file Statistics).
 
-They come from many writers. They may rule a file out of a read; they never prove that a file is
-empty, that no row is left, or that a row id is free. Text that is no JSON object counts as no
+They come from many writers. They may exclude a file from a read; they never prove that a file is
+empty, that no row is left, or that a row id is free. Text other than a JSON object counts as no
 statistics, and so does each value of another type than its field's.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 _EXACT = msgspec.json.Decoder(float_hook=Decimal)
-_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])  # bounds keep their digits
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])  # keep the digits of bounds
 _MOST_ROWS = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -42,7 +42,7 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
 
 
 def read_claimed_rows(stats: str | None) -> int | None:
-    """Return the `numRecords` that statistics claim; None where they claim no number of rows."""
+    """Return the `numRecords` of statistics; None if it is missing or invalid."""
     if not stats:
         return None
     try:
@@ -57,9 +57,9 @@ def parse_row_count(value: object) -> int | None:
 
 
 def may_lack_seconds(bound: str) -> bool:
-    """Whether the offset of a timestamp's zone may have lost its seconds.
+    """Return whether the offset of a timestamp's zone may lack its seconds.
 
-    Delta 3.2 and 3.3 write offsets as hours and minutes. Local mean time, which the last zone left in
+    Delta 3.2 and 3.3 write offsets as hours and minutes. Local mean time, last used by a zone in
     1972, has seconds too.
     """
     year = bound[:4]
@@ -67,17 +67,17 @@ def may_lack_seconds(bound: str) -> bool:
 
 
 def least_moment(moment: datetime, bound: str) -> datetime | None:
-    """Return a moment at or below all that a minimum of this text stands for; None without any."""
+    """Return a moment at or below all values behind a minimum's text; None if out of range."""
     error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
     if moment <= _EPOCH.replace(tzinfo=moment.tzinfo):
-        error += _MILLISECOND  # some writers cut towards 1970
+        error += _MILLISECOND  # some writers truncate toward 1970
     return _shift_time(moment, -error)
 
 
 def greatest_moment(moment: datetime, bound: str) -> datetime | None:
-    """Return a moment at or above all that a maximum of this text stands for; None without any."""
+    """Return a moment at or above all values behind a maximum's text; None if out of range."""
     error = _LOST_SECONDS if may_lack_seconds(bound) else timedelta()
-    return _shift_time(moment, error + _MILLISECOND)  # texts are cut to milliseconds
+    return _shift_time(moment, error + _MILLISECOND)  # texts are truncated to milliseconds
 
 
 def _shift_time(moment: datetime, by: timedelta) -> datetime | None:
@@ -88,16 +88,16 @@ def _shift_time(moment: datetime, by: timedelta) -> datetime | None:
 
 
 def loosen_bounds(stats: str | None, row_count: int | None = None) -> str | None:
-    """Return the statistics of a file that gets a deletion vector: `tightBounds` is false.
+    """Return the statistics of a file with a new deletion vector: `tightBounds` is false.
 
-    `row_count` replaces the number of rows that they claim. Without any part there are no statistics.
+    `row_count` replaces their number of rows. Empty statistics become None.
     """
     parts = _parts(stats) if row_count is None else {**_parts(stats), "numRecords": row_count}
     return msgspec.json.encode({**parts, "tightBounds": False}).decode() if parts else None
 
 
 def add_row_count(stats: str | None, row_count: int) -> str:
-    """Return statistics that claim so many rows; the text as it is where it claims them already."""
+    """Set the number of rows in statistics; return the text unchanged if it has it already."""
     if stats is not None and read_claimed_rows(stats) == row_count:
         return stats
     return msgspec.json.encode({**_parts(stats), "numRecords": row_count}).decode()

@@ -1,4 +1,4 @@
-"""The actions that describe a table.
+"""Actions on a table's definition.
 
 Protocol: Change Metadata, Protocol Evolution, Transaction Identifiers, Domain Metadata.
 """
@@ -16,10 +16,10 @@ class Format(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """`schema_string` is Delta's schema JSON, `configuration` the table properties, `created_time` in ms.
+    """`schema_string` is Delta's schema JSON, `configuration` the properties, `created_time` in ms.
 
-    A schema that is empty was not said: pipelines begin some tables so, and say all of it later. Until
-    then there is nothing to read.
+    An empty schema is not yet defined: pipelines create some tables this way and define them later.
+    Until then there is nothing to read.
     """
 
     id: str

@@ -1,9 +1,9 @@
-"""Which data files a commit wrote: the one meaning of bytes written, wasted and removed.
+"""Data files written by a commit: the one definition of bytes written, wasted and removed.
 
-A file that a commit removes and adds again under the same path is restated: it has another deletion
-vector, or none, and stays where it is. So is one that gets row ids or statistics. RESTORE brings files back, a shallow CLONE and CONVERT refer
-to files that are there. None of them is written. Deletion vectors and change data files are not
-counted, as Delta's `operationMetrics` do not count them.
+A file removed and added under the same path is restated: it has another deletion vector, or none,
+and stays in place. So is one with new row ids or statistics. RESTORE restores files, a shallow
+CLONE and CONVERT refer to existing ones. None of them is written. Deletion vectors and change data
+files are not counted, as in Delta's `operationMetrics`.
 """
 
 import re
@@ -20,10 +20,10 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What a commit did to the files of its table.
+    """A commit's changes to the files of its table.
 
-    `added` came to it, `removed` left it, `restated` stayed with another deletion vector; `written`
-    are those of `added` that did not exist before.
+    `added` and `removed` files are new or gone, `restated` ones have another deletion vector;
+    `written` are those of `added` that did not exist before.
     """
 
     added: tuple[AddFile, ...]
@@ -33,17 +33,17 @@ class FileChanges:
 
     @property
     def bytes_added(self) -> int:
-        """The size of files that came."""
+        """The total size of added files."""
         return sum(file.size for file in self.added)
 
     @property
     def bytes_removed(self) -> int:
-        """The size of files that left, as far as the log says."""
+        """The total size of removed files, as far as it is logged."""
         return sum(file.size or 0 for file in self.removed)
 
     @property
     def bytes_written(self) -> int:
-        """The size of files that the commit wrote."""
+        """The total size of written files."""
         return sum(file.size for file in self.written)
 
 
@@ -64,6 +64,6 @@ def file_changes(operation: str | None, actions: Iterable[Action]) -> FileChange
 
 
 def _is_written(operation: str, file: AddFile) -> bool:
-    """A deep CLONE copies what it adds into the table's own directory."""
+    """Return whether an operation wrote an added file, as a deep CLONE writes its copies."""
     is_elsewhere = operation == "CLONE" and _ABSOLUTE.match(file.path)
     return operation not in _REFERRING and not is_elsewhere

@@ -50,11 +50,11 @@ FILES_ALONE = RowEvidence()
 
 @dataclass(frozen=True)
 class Overlap:
-    """This transaction, rebased over every winning commit before this one, and this one.
+    """This transaction, rebased over every earlier winning commit, and this winning commit.
 
-    `exempted` are the blind appends among the winning commits before it that this transaction may
-    still be ordered before. `attempted_version` is the version this transaction tried to commit.
-    `heeds_every_feature` has a commit that only enables features count as any other change.
+    `exempted` are the earlier blind appends this transaction may still be ordered before.
+    `attempted_version` is the version this transaction tried to commit. With `heeds_every_feature`,
+    a commit that only enables features counts like any other change.
     """
 
     current: CurrentTransaction

@@ -154,7 +154,7 @@ def judge_commit(
 
 
 def _judge_past_resolved(rule: Rule, recorded_level: str | None, asked: ReplaySetting) -> Judgement:
-    """Judge a commit whose replay stops at a conflict that was resolved without its own rows."""
+    """Judge a commit whose replay ends at a conflict that was resolved without comparing its rows."""
     enables = rule in _TERMS_RULES
     if _is_as_strict(recorded_level, asked.level):
         resolved = ENABLED if enables else "rows that a compaction moved are traced"
@@ -175,9 +175,9 @@ def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Ju
 
 
 def passes_by_tracing(record: RecordedConflict, asked: ReplaySetting) -> bool:
-    """Return whether a resolved conflict is also resolved where files decide.
+    """Return whether a resolved conflict is also resolved at file level.
 
-    That is one with a compaction, or with a commit that only enabled features.
+    This holds for conflicts with a compaction, or with a commit that only enabled features.
     """
     if record.resolved and record.rule in _TERMS_RULES:
         return True

@@ -64,15 +64,14 @@ FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)
 
 @dataclass(frozen=True, kw_only=True)
 class CurrentTransaction:
-    """A transaction that is trying to commit, as it stands after the winning commits checked so far.
+    """A transaction trying to commit, rebased over the winning commits checked so far.
 
     `level` is the level used. `read_files` holds the paths of the files it read, `read_entirely`
-    those among them of which every row counts as read, whatever the conditions. `read_version` is
-    -1 for a transaction that creates the table, and never moves. `rows` says at which level its
-    conflicts are decided, `layout` what its files are ordered by where they are shown.
-    `metadata` and `protocol` are the table's after the winning commits checked so far.
-    `source_is_fixed` says that its rows were read from the table at `read_version` by somebody who
-    does not read them again when it is begun anew.
+    those among them of which every row counts as read, regardless of conditions. `read_version` is
+    -1 for a transaction creating the table, and never moves. `rows` is the level at which its
+    conflicts are decided, `layout` the order of its files for display. `metadata` and `protocol`
+    are the table's after the winning commits checked so far. `source_is_fixed`: its rows were read
+    from the table at `read_version` by a program that will not read them again on a retry.
     """
 
     table: str

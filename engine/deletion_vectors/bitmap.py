@@ -1,6 +1,6 @@
 """Sets of row positions as bytes (protocol: Deletion Vector Format), and Z85 text.
 
-The payload is a magic number, then the 64-bit roaring array that `pyroaring.BitMap64` serialises.
+The payload is a magic number, then the 64-bit roaring array serialized by `pyroaring.BitMap64`.
 """
 
 import struct
@@ -19,7 +19,7 @@ _POWERS = (85**4, 85**3, 85**2, 85, 1)
 
 
 def encode_bitmap(rows: BitMap64 | Iterable[int]) -> bytes:
-    """The payload of a set of positions, run-length encoded where that is smaller."""
+    """Encode positions as a payload, run-length encoded if smaller."""
     bitmap = BitMap64(rows)
     bitmap.run_optimize()
     payload: bytes = struct.pack("<I", MAGIC) + bitmap.serialize()
@@ -27,10 +27,10 @@ def encode_bitmap(rows: BitMap64 | Iterable[int]) -> bytes:
 
 
 def decode_bitmap(payload: bytes) -> BitMap64:
-    """The positions in a payload: the documented layout, or the older one that Spark also reads.
+    """Decode a payload's positions, in the documented layout or the older one Spark also reads.
 
     Raises:
-        DeletionVectorError: it is neither.
+        DeletionVectorError: it has neither layout.
     """
     if len(payload) < 4 or len(payload) > _MAX_BYTES:
         msg = f"A deletion vector of {len(payload)} bytes is not one."
@@ -55,7 +55,7 @@ def encode_z85(data: bytes) -> str:
 
 
 def decode_z85(text: str) -> bytes:
-    """The bytes of Z85 text, padding included; also tails marked with `#`, as some writers leave.
+    """Decode Z85 text, padding included; some writers mark tails with `#`.
 
     Raises:
         DeletionVectorError: it is not Z85.

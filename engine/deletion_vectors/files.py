@@ -29,10 +29,10 @@ Key = TypeVar("Key", bound=Hashable)
 def read_deletion_vector(
     store: Store, descriptor: DeletionVectorDescriptor, allowed_roots: Sequence[str] = ()
 ) -> BitMap64:
-    """The positions that a descriptor deletes.
+    """Read the positions a descriptor deletes.
 
     Raises:
-        DeletionVectorError: the bytes are missing or are not what the descriptor says.
+        DeletionVectorError: the bytes are missing or do not match the descriptor.
         PathOutsideRootError: the file lies outside the table and the allowed roots.
     """
     if descriptor.size_in_bytes < 0 or descriptor.cardinality < 0:
@@ -72,7 +72,7 @@ def locate(
 
 
 def relative_path(text: str) -> str:
-    """The path below the table of a `u` descriptor: a directory, then 20 characters of Z85."""
+    """Return the path below the table for a `u` descriptor: a directory, then 20 Z85 characters."""
     prefix, encoded = text[:-_UUID_CHARS], text[-_UUID_CHARS:]
     name = f"deletion_vector_{uuid.UUID(bytes=decode_z85(encoded)[:16])}.bin"
     return f"{prefix.strip('/')}/{name}" if prefix.strip("/") else name
@@ -98,9 +98,9 @@ def write_deletion_vectors(
     inline_below_bytes: int = INLINE_BELOW_BYTES,
     prefix_length: int = 0,
 ) -> dict[Key, DeletionVectorDescriptor]:
-    """Keep several sets of positions; those that are not small share one file.
+    """Write sets of positions: small ones inline, the others in one shared file.
 
-    It lies in a directory of `prefix_length` random characters (0: in the table's own).
+    The file lies in a directory of `prefix_length` random characters (0: in the table's own).
     """
     descriptors: dict[Key, DeletionVectorDescriptor] = {}
     place = random_prefix(prefix_length) + encode_z85(uuid.uuid4().bytes)

@@ -1,8 +1,8 @@
-"""A version of the table as the next version of its Iceberg metadata.
+"""Conversion of a table version to the next version of its Iceberg metadata.
 
-What changed since the version that was converted last is read from the commits between; where they
-do not account for the files that are live, the whole is compared instead. Field ids are those of the
-column mapping, so that the same files serve both.
+Changes since the last converted version are read from the commits between; if these do not account
+for the live files, all files are compared instead. Field ids are those of the column mapping, so
+the same files serve both formats.
 """
 
 import uuid
@@ -37,7 +37,7 @@ from engine.storage.base import Store
 VERSION_KEY = "delta-version"
 KEPT_SNAPSHOTS = 20
 _CLEANED_EVERY = 10
-_WRITTEN_WITHIN_MS = 3_600_000  # younger files may belong to a version that is being written
+_WRITTEN_WITHIN_MS = 3_600_000  # younger files may belong to an unfinished version
 _TRIES = 5
 _MOST_COMMITS = 100
 _SETTINGS = {
@@ -49,7 +49,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class _ConvertedVersion:
-    """The version of the table that is converted."""
+    """The table version to convert."""
 
     store: Store
     state: TableState
@@ -153,14 +153,14 @@ def _identity(table_id: str) -> uuid.UUID:
 
 
 def _partitions(metadata: TableMetadata) -> list[tuple[int, str]]:
-    """What manifests hold of each file's partition; they cannot be carried over to another layout."""
+    """Return the partition fields of manifests, which are not reusable for another layout."""
     schema = metadata.schema()
     fields = metadata.spec().fields
     return [(field.source_id, str(schema.find_type(field.source_id))) for field in fields]
 
 
 def _evolve_metadata(base: TableMetadata, source: _ConvertedVersion) -> TableMetadata:
-    """The metadata under the table's schema of now, without the snapshots that are no longer kept."""
+    """Update the metadata to the table's current schema, and remove expired snapshots."""
     updates: list[TableUpdate] = []
     target = iceberg_schema(source.schema)
     equal_schemas = [schema for schema in base.schemas if schema.as_struct() == target.as_struct()]
@@ -198,7 +198,7 @@ def _changes(tree: MetadataTree, base: TableMetadata, source: _ConvertedVersion)
 
 
 def _read_changes(base: TableMetadata, source: _ConvertedVersion) -> _Changes | None:
-    """What the commits since say, None where they cannot all be read."""
+    """Read the changes of the commits since the base; return None if one is unreadable."""
     first, last = _version_of(base) + 1, source.state.version
     if last - first >= _MOST_COMMITS:
         return None

@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class IcebergFileShape:
-    """What turning files of one table needs: its place, its columns, how it is partitioned."""
+    """The properties of a table needed to convert its files: location, columns, partitioning."""
 
     root: str
     location: str
@@ -50,7 +50,7 @@ class IcebergFileShape:
         partition_columns: Iterable[str],
         allowed_roots: Iterable[str] = (),
     ) -> "IcebergFileShape":
-        """The shape of a table's files."""
+        """Build the shape of a table's files."""
         columns = (schema.get(name) for name in partition_columns)
         partitions = tuple(column for column in columns if column is not None)
         return cls(
@@ -68,16 +68,16 @@ class IcebergFileShape:
 
 
 def location_of(root: str) -> str:
-    """The place of a store as Iceberg names it."""
+    """Return Iceberg's name for a store's location."""
     return root if "://" in root else f"file://{root}"
 
 
 def data_file(add: AddFile, shape: IcebergFileShape) -> DataFile:
-    """The data file of a live file.
+    """Build the data file of a live file.
 
     Raises:
-        DataFileError: the log does not say how many rows it has.
-        MalformedLogError: its partition values are none.
+        DataFileError: the log lacks its row count.
+        MalformedLogError: its partition values are invalid.
     """
     stats = parse_stats(add.stats) or {}
     rows = parse_row_count(stats.get("numRecords"))
@@ -105,7 +105,7 @@ def data_file(add: AddFile, shape: IcebergFileShape) -> DataFile:
 
 
 def _partition(values: Mapping[str, str | None], column: StructField) -> Any:  # noqa: ANN401 - any value
-    """A partition value as manifests hold it: days, microseconds, plain values."""
+    """Convert a partition value for manifests: days, microseconds, plain values."""
     return parse_stored_value(partition_text(values, physical_name(column, "name")), column.type)
 
 
@@ -115,7 +115,7 @@ def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, 
 
 
 def _bounds(stats: Mapping[str, Any], name: str, leaves: Iterable[Leaf]) -> dict[int, bytes]:
-    """The bounds of one side; what cannot be carried over is left out, and prunes nothing."""
+    """Convert the bounds of one side; inconvertible ones are omitted and prune nothing."""
     is_upper = name == "maxValues"
     bounds = (
         (leaf.field_id, _encode_bound(_value_at_path(stats.get(name), leaf.path), leaf, is_upper))
@@ -146,7 +146,7 @@ def _plain(value: Any, name: str, is_upper: bool) -> Any:  # noqa: ANN401 - JSON
         return date.fromisoformat(value).toordinal() - _EPOCH_DAY
     if name in _MOMENTS:
         return _micros(value, is_upper=is_upper)
-    return None  # floating point: bounds in the log may leave out NaN, or be it
+    return None  # floating point: bounds in the log may omit NaN, or be NaN
 
 
 def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:  # noqa: ANN401 - JSON

@@ -1,7 +1,7 @@
-"""The versions of a table's Iceberg metadata, `metadata/v<number>.metadata.json`, and what they name.
+"""Versions of a table's Iceberg metadata, `metadata/v<number>.metadata.json`, and their files.
 
-A version is put if absent, like a commit; `version-hint.text` names the latest for readers without a
-catalogue. Everything lies under `metadata`, beside the table's data.
+A version is put if absent, like a commit; `version-hint.text` names the latest for readers without
+a catalog. Everything is below `metadata`, next to the table's data.
 """
 
 import io
@@ -40,14 +40,14 @@ class MetadataTree(NoopCatalog):
     """The Iceberg metadata of one table, in the table's own store."""
 
     def __init__(self, store: Store) -> None:
-        """The tree of the table in a store."""
+        """Open the metadata tree of the table in a store."""
         super().__init__("delta")
         self.location = location_of(store.root)
         self.io = StoreIO(store, self.location)
         self._store = store
 
     def newest(self) -> TreeVersion | None:
-        """The latest version, None where there is none."""
+        """Return the latest version, None if there is none."""
         numbers = self.numbers()
         if not numbers:
             return None
@@ -55,17 +55,17 @@ class MetadataTree(NoopCatalog):
         return TreeVersion(numbers[-1], TableMetadataUtil.parse_raw(text))
 
     def numbers(self) -> list[int]:
-        """The versions that are there, in order."""
+        """Return the existing versions in order."""
         names = (file.name for file in self._store.list_from(DIRECTORY, "v"))
         return sorted(int(match[1]) for name in names if (match := _NAME.match(name)))
 
     def table(self, version: TreeVersion) -> Table:
-        """A version as pyiceberg's table; what it commits becomes the next version."""
+        """Open a version as a pyiceberg table; its commits become the next version."""
         place = f"{self.location}/{_path(version.number)}" if version.number else ""
         return Table(("delta",), version.metadata, place, self.io, self)
 
     def iter_data_files(self, metadata: TableMetadata) -> Iterator[DataFile]:
-        """The live files of the current snapshot."""
+        """Yield the live files of the current snapshot."""
         snapshot = metadata.current_snapshot()
         for manifest in snapshot.manifests(self.io) if snapshot else ():
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
@@ -99,7 +99,7 @@ class MetadataTree(NoopCatalog):
         )
 
     def clean(self, metadata: TableMetadata, before_ms: int) -> None:
-        """Delete metadata that no snapshot of a version names any more, if it is older than a time."""
+        """Delete metadata older than a time and not referenced by any snapshot."""
         kept = set(self._iter_named_files(metadata)) | {_HINT}
         for file in list(self._store.list_all(DIRECTORY)):
             stale = file.modified_ms < before_ms and file.path not in kept
@@ -121,7 +121,7 @@ def _path(number: int) -> str:
 
 
 def index_by_path(files: Iterable[DataFile]) -> dict[str, Any]:
-    """Data files by where they are."""
+    """Index data files by path."""
     return {file.file_path: file for file in files}
 
 
@@ -129,17 +129,17 @@ class StoreIO(FileIO):
     """Files below a location, read from and written to a store."""
 
     def __init__(self, store: Store, location: str) -> None:
-        """The files of a store that lies at a location."""
+        """Open the files of a store at a location."""
         super().__init__({})
         self._store = store
         self._prefix = f"{location}/"
 
     def new_input(self, location: str) -> InputFile:
-        """A file to read."""
+        """Return a file for reading."""
         return _Input(location, self._store, self._path(location))
 
     def new_output(self, location: str) -> OutputFile:
-        """A file to write whole."""
+        """Return a file for writing as a whole."""
         return _Output(location, self._store, self._path(location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
@@ -166,7 +166,7 @@ class _Input(InputFile):
     def exists(self) -> bool:
         return self._store.stat(self._path) is not None
 
-    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - theirs
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - pyiceberg's signature
         try:
             return io.BytesIO(self._store.read(self._path))
         except FileMissingError as error:
@@ -192,7 +192,7 @@ class _Output(OutputFile):
 
 
 class _OutputStream(io.BytesIO):
-    """Bytes that go to the store when it is closed, and not after an error."""
+    """Bytes written to the store on close, but not after an error."""
 
     def __init__(self, store: Store, path: str, *, overwrite: bool) -> None:
         super().__init__()

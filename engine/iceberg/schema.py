@@ -67,10 +67,10 @@ class Leaf:
 
 
 def iceberg_schema(schema: StructType, schema_id: int = 0) -> Schema:
-    """The schema under the ids of the column mapping.
+    """Convert a schema, with the ids of the column mapping.
 
     Raises:
-        InvalidSchemaError: a column without an id, or of a type that Iceberg does not have.
+        InvalidSchemaError: a column has no id, or a type unknown to Iceberg.
     """
     return Schema(*(_field(column) for column in schema), schema_id=schema_id)
 
@@ -91,7 +91,7 @@ def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> Part
 
 
 def iter_leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """The leaves that statistics may speak of, by their physical paths."""
+    """Yield the leaves with possible statistics, by physical path."""
     for column in schema:
         path = (*prefix, physical_name(column, _MODE))
         if isinstance(column.type, StructType):

@@ -207,7 +207,7 @@ def _small_actions_of(file: pq.ParquetFile, path: str) -> list[Action]:
 
 def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
     rows = column.drop_null().to_pylist(maps_as_pydicts="lossy")
-    spoken = [fields for row in rows if (fields := _plain(row))]  # others say nothing: all nulls
+    spoken = [fields for row in rows if (fields := _plain(row))]  # others hold only nulls
     try:
         return [cast("Action", msgspec.convert(fields, _SMALL[name])) for fields in spoken]
     except msgspec.ValidationError as error:
@@ -281,7 +281,7 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     if "stats" in columns:
         columns["stats"] = _drop_null_texts(columns["stats"])
     table = pa.table([columns[name] for name in schema.names], schema=schema)
-    table.validate(full=True)  # text that is no UTF-8 among it
+    table.validate(full=True)  # including text that is not UTF-8
     return table
 
 
@@ -312,7 +312,7 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
             else leaf.cast(part.type).combine_chunks()
         )
         arrays.append(array)
-    is_inline = pc.equal(arrays[0], "i")  # whose offset would make another file of it
+    is_inline = pc.equal(arrays[0], "i")  # an offset would change its identity
     arrays[2] = pc.if_else(is_inline, pa.scalar(None, arrays[2].type), arrays[2])
     missing = pc.or_(pc.is_null(column.combine_chunks()), pc.is_null(arrays[0]))
     return pa.chunked_array(

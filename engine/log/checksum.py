@@ -22,7 +22,7 @@ from engine.protocol.properties import TableProperties
 from engine.storage.base import Store
 
 _MAX_BYTES = 16 * 1024 * 1024
-_MAX_LISTED = 100  # applications, domains: beyond that the list would outweigh the commit
+_MAX_LISTED = 100  # applications, domains: a longer list would outweigh the commit
 
 
 class VersionChecksum(

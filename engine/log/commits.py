@@ -62,7 +62,7 @@ def read_commit_and_text(store: Store, file: LogFile, length: int) -> tuple[LogC
     """
     text = store.read(file.path, 0, length)
     status = file.status
-    if status.size_bytes != len(text):  # it is longer, or another one by now
+    if status.size_bytes != len(text):  # longer, or replaced meanwhile
         return read_commit(store, file.version), text
     with _name_path_in_errors(file.path):
         return _commit(file.version, status, decode_lines(text)), text

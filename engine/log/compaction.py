@@ -59,7 +59,7 @@ def reconcile_actions(actions: Iterable[Action]) -> list[Action] | None:
         subject = subject_of(action)
         if subject is None:
             return None
-        newest.pop(subject, None)  # the newest also comes last
+        newest.pop(subject, None)  # keep the latest last
         newest[subject] = action
     return [_clear_data_change(newest_action) for newest_action in newest.values()]
 

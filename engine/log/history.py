@@ -91,7 +91,7 @@ def _newest_commits(store: Store, limit: int | None, known_version: int | None) 
     count = None if limit is None else max(limit, 0)
     first = 0 if count is None or known_version is None else known_version - count + 1
     commits = _list_commits(store, first)
-    if first > 0 and len(commits) < (count or 0):  # a shorter log than was known, or one cleaned
+    if first > 0 and len(commits) < (count or 0):  # a shorter log than expected, or a cleaned one
         commits = _list_commits(store, 0)
     return commits[::-1][:count]
 

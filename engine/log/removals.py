@@ -49,7 +49,7 @@ def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequen
         size_bytes = commit.status.size_bytes
         actions = list(iter_actions(store, commit.path, size_bytes, passed_over=_ADD))
     except FileMissingError:
-        return ()  # cleaned away since it was listed
+        return ()  # cleaned away since the listing
     stamps = [action.in_commit_timestamp for action in actions if isinstance(action, CommitInfo)]
     time_ms = next((stamp for stamp in stamps if stamp is not None), times[commit.version])
     return [

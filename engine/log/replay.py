@@ -52,8 +52,8 @@ from engine.log.tip import Tip, is_same_log
 from engine.storage.base import FileStatus, Store
 
 _log = logging.getLogger(__name__)
-_MAX_CHUNKS = 256  # refreshes leave a chunk each
-_MOST_OBJECTS = 65_536  # files as objects, before they become rows
+_MAX_CHUNKS = 256  # each refresh adds a chunk
+_MOST_OBJECTS = 65_536  # files as objects, before conversion to rows
 _WRITE_IT_AGAIN = "Write the checkpoint again with the engine that wrote the table."
 _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
@@ -83,9 +83,9 @@ class TableState:
     files: pa.Table = field(default_factory=FILES.empty_table)
     tombstones: pa.Table = field(default_factory=TOMBSTONES.empty_table)
     checkpoint_version: int | None = None
-    commit_info: CommitInfo | None = None  # of this version, None where its commit was not read
-    file_time_ms: int | None = None  # of this version by its file, None where it was not listed
-    last_file: FileStatus | None = None  # its commit, or its checkpoint where it has no commit
+    commit_info: CommitInfo | None = None  # this version's, None if its commit was not read
+    file_time_ms: int | None = None  # this version's file time, None if not listed
+    last_file: FileStatus | None = None  # its commit, or else its checkpoint
 
     @property
     def tip(self) -> Tip | None:
@@ -130,7 +130,7 @@ def load_table_state(store: Store, version: int | None = None) -> TableState:
     except FileMissingError:
         return _load_with_fallback(store, version, list_segment(store, version))
     except MalformedLogError:
-        with suppress(EngineError):  # the damage that was met first tells more
+        with suppress(EngineError):  # the first error is more helpful
             listed_again = list_segment(store, version)
             if listed_again != segment:
                 return _load_with_fallback(store, version, listed_again)

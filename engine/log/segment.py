@@ -120,7 +120,7 @@ def list_segment(
     """
     try:
         return _list_segment(store, version, checkpoint_before)
-    except LogGapError:  # a directory that is read while commits come may show the later one alone
+    except LogGapError:  # a listing during commits may show only the later one
         return _list_segment(store, version, checkpoint_before)
 
 

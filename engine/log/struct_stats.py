@@ -34,7 +34,9 @@ def _struct(array: pa.StructArray) -> pa.Array:
     parts = []
     for name, child in zip(names, array.flatten(), strict=True):
         parts.append(pc.binary_join_element_wise(f"{json.dumps(name)}:", _json(child), ""))
-    head = pa.repeat(pa.scalar(""), len(array))  # a row of nulls alone would vanish in the join
+    head = pa.repeat(
+        pa.scalar(""), len(array)
+    )  # without it, rows of nulls would vanish in the join
     inside = pc.binary_join_element_wise(head, *parts, ",", null_handling="skip")
     inside = pc.utf8_ltrim(inside, characters=",")
     whole = pc.binary_join_element_wise("{", inside, "}", "")

@@ -1,4 +1,4 @@
-"""The columns that a table is clustered by (protocol: Clustered Table)."""
+"""Clustering columns of a table (protocol: Clustered Table)."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ CLUSTERING_DOMAIN = "delta.clustering"
 
 
 def clustering_paths(domain: DomainMetadata | None) -> tuple[ColumnPath, ...]:
-    """Return the physical paths that a domain lists; none without a domain.
+    """Return the physical paths in a domain; () without a domain.
 
     Raises:
         MalformedLogError: it does not list columns.

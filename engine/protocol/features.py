@@ -1,4 +1,4 @@
-"""Table features: what a protocol asks of its readers and writers, and what this engine can do.
+"""Table features: a protocol's requirements on readers and writers, and this engine's support.
 
 At writer version 7 (reader version 3) features are listed by name; at lower versions they are
 implied by the number (protocol: Table Features, Appendix: Valid Feature Names).
@@ -21,9 +21,9 @@ WRITER_FEATURES_VERSION = 7
 class TableFeature:
     """A table feature.
 
-    `reader` means that readers must know it too. `legacy_reader` and `legacy_writer` are the versions
-    that imply it, if any. `of_type` names the one type of column that it is about: without such a
-    column nothing of it needs to be written.
+    `reader`: it also concerns readers. `legacy_reader` and `legacy_writer` are the versions
+    implying it, if any. `of_type` names the column type it concerns: a table without such a column
+    does not need write support for it.
     """
 
     name: str
@@ -90,10 +90,10 @@ _NEW_TABLE = "The new table"
 
 
 def check_readable(table: str, protocol: Protocol) -> None:
-    """Refuse a table that needs what this engine cannot read.
+    """Refuse a table with requirements this engine cannot meet when reading.
 
     Raises:
-        UnsupportedFeatureError: with the features, or the reader version, by name.
+        UnsupportedFeatureError: names the features, or the reader version.
     """
     if not 1 <= protocol.min_reader_version <= READER_FEATURES_VERSION:
         raise UnsupportedFeatureError(
@@ -106,16 +106,16 @@ def check_readable(table: str, protocol: Protocol) -> None:
 
 
 def check_writable(table: str, protocol: Protocol, schema: StructType | None = None) -> None:
-    """Refuse a table that needs what this engine cannot write.
+    """Refuse a table with requirements this engine cannot meet when writing.
 
     Args:
-        table: how people know it.
-        protocol: what it asks for.
-        schema: its columns: a feature of a type that none of them has asks for nothing.
+        table: its name for messages.
+        protocol: its protocol.
+        schema: its columns: a feature of a type without columns needs no support.
 
     Raises:
-        UnsupportedFeatureError: with the features, or the writer version, by name.
-        UnsupportedTypeError: a column of a type that only other engines have.
+        UnsupportedFeatureError: names the features, or the writer version.
+        UnsupportedTypeError: a column has a type only other engines support.
     """
     check_readable(table, protocol)
     check_supported(schema or ())
@@ -146,7 +146,7 @@ def has_feature(protocol: Protocol, name: str) -> bool:
 
 
 def list_supported_features(protocol: Protocol) -> frozenset[str]:
-    """The names of every feature that the protocol supports."""
+    """Return the names of all features of the protocol."""
     listed = (
         set(protocol.writer_features or ())
         if protocol.min_writer_version >= WRITER_FEATURES_VERSION
@@ -164,7 +164,7 @@ def list_supported_features(protocol: Protocol) -> frozenset[str]:
 
 
 def find_required_features(schema: StructType, properties: Mapping[str, str]) -> set[str]:
-    """The features that a table of this schema and these properties must support."""
+    """Return the features required by a schema and table properties."""
     needed = {"appendOnly", "invariants"}
     for type_ in iter_types(schema):
         if isinstance(type_, PrimitiveType) and type_.name in _TYPE_FEATURES:
@@ -178,7 +178,7 @@ def find_required_features(schema: StructType, properties: Mapping[str, str]) ->
 
 
 def list_legacy_features(reader_version: int, writer_version: int) -> frozenset[str]:
-    """What someone asks for who asks for protocol versions: from 7 on features are listed by name."""
+    """Return the features implied by protocol versions; none from 7 on, where they are listed."""
     if writer_version >= WRITER_FEATURES_VERSION:
         return frozenset()
     asked = Protocol(min_reader_version=1, min_writer_version=writer_version)
@@ -191,10 +191,10 @@ def list_legacy_features(reader_version: int, writer_version: int) -> frozenset[
 def lowest_protocol(
     schema: StructType, properties: Mapping[str, str], features: Iterable[str] = ()
 ) -> Protocol:
-    """The lowest protocol of a new table: legacy versions where they suffice, else feature lists.
+    """Return the lowest protocol of a new table: legacy versions if they suffice, else lists.
 
     Raises:
-        UnsupportedFeatureError: a feature requested that this engine cannot write.
+        UnsupportedFeatureError: this engine cannot write a requested feature.
     """
     needed = find_required_features(schema, properties) | set(features)
     needed |= {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
@@ -205,7 +205,7 @@ def lowest_protocol(
 
 
 def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
-    """The protocol with more features: itself if it has them all, otherwise feature lists."""
+    """Return the protocol with more features; unchanged if it has them all."""
     requested = set(features)
     requested |= {other for name in requested if name in FEATURES for other in FEATURES[name].needs}
     have = list_supported_features(protocol)
@@ -226,7 +226,7 @@ def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
 
 
 def remove_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
-    """The protocol with features taken out: versions alone where they imply just what is left."""
+    """Return the protocol without some features, as versions alone if they imply the rest."""
     left = list_supported_features(protocol) - set(features)
     for feature in _ALL:
         if feature.legacy_writer is not None:

@@ -1,7 +1,7 @@
-"""What a table must be, so that its files can be read as an Iceberg table.
+"""Requirements on a table whose files are readable as an Iceberg table.
 
-Protocol: Iceberg Compatibility V2. The feature speaks of the Delta table alone; the Iceberg metadata
-beside it is `engine.iceberg`'s.
+Protocol: Iceberg Compatibility V2. The feature concerns only the Delta table; `engine.iceberg`
+writes the Iceberg metadata.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def is_tagged(add: AddFile) -> bool:
 
 
 def faults_of(schema: StructType, configuration: Mapping[str, str]) -> Iterator[str]:
-    """Why a table of that schema and configuration cannot have the feature enabled, if it cannot."""
+    """Yield the obstacles to the feature in a schema and configuration."""
     properties = TableProperties.parse(configuration)
     if properties.column_mapping_mode == "none":
         yield "its columns are not mapped (delta.columnMapping.mode)"

@@ -1,4 +1,4 @@
-"""The columns that statistics are collected for.
+"""Columns with statistics.
 
 Protocol: Per-file Statistics, Writer Requirements for Clustered Table.
 """
@@ -21,13 +21,13 @@ _ORDERED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumns:
-    """The leaves that get statistics, by physical path.
+    """The leaves with statistics, by physical path.
 
     Attributes:
-        count: how many leaves of the schema, in its order; -1 for all of them.
-        paths: the columns listed instead, each with all it holds; None where there is no list.
-        clustering: the clustering columns, which get statistics wherever they stand.
-        prefix_length: how many characters of a text its bounds keep.
+        count: the number of leaves, in schema order; -1 for all.
+        paths: the columns listed instead, each with all its fields; None without a list.
+        clustering: the clustering columns, which always have statistics.
+        prefix_length: the number of characters kept in the bounds of a text.
     """
 
     count: int = 32

@@ -33,7 +33,7 @@ _SIZE = re.compile(r"^([0-9]+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
 class IsolationLevel(StrEnum):
-    """What a commit is checked for. A table is set to one of `SETTABLE_LEVELS`."""
+    """The checks of a commit. A table is set to one of `SETTABLE_LEVELS`."""
 
     WRITE_SERIALIZABLE = "WriteSerializable"
     SERIALIZABLE = "Serializable"
@@ -45,11 +45,11 @@ SETTABLE_LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABL
 
 @dataclass(frozen=True)
 class TableProperties:
-    """What the properties mean. Durations in ms, sizes in bytes.
+    """Parsed table properties. Durations in ms, sizes in bytes.
 
-    `log_compaction_interval` counts commits; 0 and 1 mean that none are compacted.
-    `optimize_write` is None where the table leaves it to the engine. `auto_optimize` is the older name
-    of `auto_compact`, and goes before it where it is true.
+    `log_compaction_interval` counts commits; 0 and 1 disable compaction. `optimize_write` is None
+    if the table leaves it to the engine. `auto_optimize` is the older name of `auto_compact` and
+    overrides it if true.
     """
 
     isolation_level: IsolationLevel = IsolationLevel.WRITE_SERIALIZABLE
@@ -104,11 +104,11 @@ class TableProperties:
 
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> Self:
-        """The properties of a configuration; keys that are not known mean nothing here.
+        """Parse a configuration, ignoring unknown keys.
 
         Raises:
-            InvalidPropertyError: a known key with a value it cannot take.
-            InvalidIsolationLevelError: the same, for `delta.isolationLevel`.
+            InvalidPropertyError: a known key has an invalid value.
+            InvalidIsolationLevelError: `delta.isolationLevel` has an invalid value.
         """
         values: dict[str, Any] = {}
         for key, text in configuration.items():
@@ -119,10 +119,10 @@ class TableProperties:
 
 
 def validate_properties(properties: Mapping[str, str]) -> None:
-    """Check what someone wants to set.
+    """Check properties to be set.
 
     Raises:
-        InvalidPropertyError: a `delta.` key that does not exist, or a value it cannot take.
+        InvalidPropertyError: a `delta.` key does not exist, or its value is invalid.
     """
     TableProperties.parse(properties)
     for key in properties:
@@ -135,7 +135,7 @@ def validate_properties(properties: Mapping[str, str]) -> None:
 
 
 def normalise_value(key: str, text: str) -> str:
-    """A property's value in the spelling of the list it is of; any other as it stands."""
+    """Return an enumerated property's value in canonical spelling; any other unchanged."""
     if key not in _ENUMERATED:
         return text
     try:
@@ -148,7 +148,7 @@ def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
     """Return the columns of a list such as ``a, b.c, `d.e`.f``.
 
     Raises:
-        ValueError: an empty name, or one that needs backticks and has none.
+        ValueError: a name is empty, or lacks necessary backticks.
     """
     if not text.strip():
         return ()
@@ -234,7 +234,7 @@ def _words(_key: str, text: str) -> tuple[str, ...]:
 
 
 def _column_paths(_key: str, text: str) -> tuple[ColumnPath, ...] | None:
-    """The listed columns; a list that cannot be read counts as none (whoever sets it is refused)."""
+    """Parse listed columns; an invalid list counts as none (setting it is refused elsewhere)."""
     try:
         return parse_column_paths(text)
     except ValueError:

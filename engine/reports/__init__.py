@@ -1,5 +1,5 @@
 """Reports of this program's transactions to the dashboard: in the background, without Spark.
 
-A report never fails a write and never holds it up. What cannot be sent now is kept on disk, within
-bounds, and sent later; what is beyond the bounds is dropped, counted and said.
+A report never fails or delays a write. Undelivered reports are kept on disk, up to a limit, and
+sent later; reports over the limit are dropped and counted, and the dashboard is told.
 """

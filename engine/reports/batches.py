@@ -21,9 +21,9 @@ _LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
 
 
 def encode_events(events: Iterable[Event]) -> list[bytes]:
-    """Each event as JSON; one that is too long loses the record of its decision, then its files.
+    """Encode each event as JSON; a long one loses its decision record, then its files.
 
-    One that is no JSON at all is left out: it must not keep the others back.
+    Events that cannot be encoded are skipped, to let the others pass.
     """
     encoded = []
     for event in events:
@@ -35,7 +35,7 @@ def encode_events(events: Iterable[Event]) -> list[bytes]:
 
 
 def batches_of(events: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The events in order, as many together as one request may bring."""
+    """Split the events in order into batches within the limits of a request."""
     batch: list[bytes] = []
     size = 0
     for event in events:
@@ -49,17 +49,17 @@ def batches_of(events: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def body_of(writer: Mapping[str, str], events: Sequence[bytes], dropped: int) -> bytes:
-    """The request's body."""
+    """Build the request's body."""
     head = json.dumps({"writer": _clean(writer), "dropped": dropped})
     return head[:-1].encode() + b', "events": [' + b",".join(events) + b"]}"
 
 
 def halves_of(body: bytes) -> tuple[bytes, ...]:
-    """A batch as two; none where it holds one event, or is none."""
+    """Split a batch in two; return () for a single event or an invalid batch."""
     try:
         batch = json.loads(body)
         events = list(batch["events"])
-    except (ValueError, KeyError, TypeError):  # a disk that lost its power keeps empty files
+    except (ValueError, KeyError, TypeError):  # files may be empty after a power failure
         return ()
     half = len(events) // 2
     parts = [events[:half], events[half:]] if half else []
@@ -76,7 +76,7 @@ def _encode_event(event: Event) -> bytes:
             break
         kept = {name: value for name, value in conflict.items() if name not in left_out}
         if "files" in left_out and "how" in conflict:
-            kept["files"] = []  # which a resolved conflict must have
+            kept["files"] = []  # required for a resolved conflict
         event = {**event, "conflict": kept}
         body = _json(event)
     return body
@@ -90,7 +90,7 @@ def _json(event: Event) -> bytes:
 
 
 def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Without passwords, and without what no database takes: NUL and lone surrogates."""
+    """Remove passwords, and characters databases reject: NUL and lone surrogates."""
     if isinstance(value, str):
         text = _PASSWORD.sub(r"\1:…@", str(value)).replace("\0", "\N{REPLACEMENT CHARACTER}")
         return text.encode("utf-8", "replace").decode()

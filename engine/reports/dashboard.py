@@ -16,7 +16,7 @@ _READ_BYTES = 1_000_000
 
 
 class BatchReply(StrEnum):
-    """What became of a batch: DELIVERED, UNUSABLE for good, or to be sent again LATER."""
+    """The outcome of a batch: DELIVERED, UNUSABLE for good, or LATER to retry."""
 
     DELIVERED = "delivered"
     UNUSABLE = "unusable"
@@ -25,7 +25,7 @@ class BatchReply(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DashboardAnswer:
-    """A reply, why it is no better, when to come again, and the events that were refused."""
+    """The outcome of a batch with its reason, the time to retry, and the refused events."""
 
     reply: BatchReply
     reason: str = ""
@@ -58,7 +58,7 @@ class Dashboard:
         self._opener = urllib.request.build_opener(_StayHere)
 
     def post(self, body: bytes) -> DashboardAnswer:
-        """Send a batch; whatever goes wrong is an answer, too."""
+        """Send a batch; errors are returned as outcomes too."""
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/json",

@@ -1,4 +1,4 @@
-"""Conflicts of programs that write with delta-spark or deltalake: reported, and raised again unchanged.
+"""Conflicts in programs that use delta-spark or deltalake: reported, and raised again unchanged.
 
 with engine.delta.reporting(table="sales.orders"):
     DeltaTable.forName(spark, "sales.orders").merge(...).execute()
@@ -35,18 +35,18 @@ _LINKS, _LINK_CHARS = 6, 8_000
 
 
 def reporting(*, table: str, operation: str = "", statement: str = "") -> "ConflictReports":
-    """A context manager, and a decorator, that reports conflicts of other engines.
+    """Return a context manager and decorator for reporting conflicts of other engines.
 
     Args:
         table: its name in the dashboard, or its location.
-        operation: what the block does to it, as the log calls it: MERGE.
-        statement: the same as SQL, where there is any.
+        operation: the block's operation, as the log names it: MERGE.
+        statement: its SQL, if any.
     """
     return ConflictReports(table, operation, statement)
 
 
 class ConflictReports(ContextDecorator):
-    """Reports a conflict that leaves its block. Nothing else that leaves it is looked at twice."""
+    """Reports a conflict raised in its block; other exceptions pass unexamined."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ConflictReports(ContextDecorator):
         )
 
     def __call__(self, function: _Function) -> _Function:
-        """The function in a block of its own; of one that only begins when it is called, its whole run."""
+        """Wrap the function in its own block; for coroutines and generators, their whole run."""
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -101,7 +101,7 @@ class ConflictReports(ContextDecorator):
             box = self._given or outbox()
             if box is not None and isinstance(error, Exception):
                 self._report(box, error, started_ms)
-        except Exception:  # whatever is wrong with a report, the program sees its own error
+        except Exception:  # a failing report must not hide the program's own error
             logger.exception("A conflict could not be reported")
 
     def _report(self, box: ReportOutbox, error: Exception, started_ms: int) -> None:
@@ -125,7 +125,7 @@ class ConflictReports(ContextDecorator):
 
 
 def text_of(error: BaseException) -> str:
-    """What an error and those behind it say: a streaming query wraps the one that matters."""
+    """Return the messages of an error and its causes: streaming queries wrap the relevant one."""
     return "\n".join(f"{_name(link)}: {_message(link)}" for link in _chain(error))
 
 
@@ -150,6 +150,6 @@ def _name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)[:_LINK_CHARS]
-    except Exception:  # an error of Java whose process is gone has no text
+    except Exception:  # a Java error has no text after its process ended
         logger.debug("An error has no text", exc_info=True)
         return ""

@@ -30,12 +30,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class OutboxLimits:
-    """How much is kept and how long anything takes.
+    """Limits on kept events and on waiting.
 
     Attributes:
-        queue_events: in memory; beyond it the oldest go.
-        gather_s: how long events wait for others to go with them.
-        exit_s: how long the end of the program may wait for what is being sent.
+        queue_events: events in memory; over it the oldest are dropped.
+        gather_s: time to wait for more events before sending.
+        exit_s: time the program's end may wait for sending.
     """
 
     queue_events: int
@@ -61,7 +61,7 @@ class ReportOutbox:
         self._survives_forks = False
         self._reset()
         self.dropped = 0
-        self._untold = 0  # of those dropped, the ones that no batch tells of
+        self._untold = 0  # dropped events not yet reported by a batch
         self._logged = 0
         self._quiet_until_s, self._pause_s = 0.0, 0.0
         self._reasons: set[str] = set()
@@ -81,7 +81,7 @@ class ReportOutbox:
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Have everything sent now, what is on disk too; whether it was within this time."""
+        """Send everything now, including from disk; return whether it was sent in time."""
         with self._changed:
             if self._thread is None and not self._is_closed:
                 self._start()
@@ -92,7 +92,7 @@ class ReportOutbox:
             return self._flushed >= target and self._is_all_sent
 
     def save(self) -> None:
-        """Put what is queued on disk, from where it is sent: it outlives this process."""
+        """Save queued events to disk and send from there: they outlive this process."""
         with self._changed:
             left = list(self._queue)
             self._queue.clear()
@@ -102,7 +102,7 @@ class ReportOutbox:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Send what is there, for a moment; then what is left goes to disk."""
+        """Send for a short time, then save the rest to disk."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -122,17 +122,17 @@ class ReportOutbox:
         self._flushes = self._flushed = 0
 
     def _start(self) -> None:
-        """The thread; in a process that was forked, one of its own."""
+        """Start the thread; a forked child starts its own."""
         if not self._survives_forks:
             self._survives_forks = True
             os.register_at_fork(after_in_child=self._forget)
-        if multiprocessing.parent_process() is not None:  # which ends without atexit
+        if multiprocessing.parent_process() is not None:  # such a process ends without atexit
             multiprocessing.util.Finalize(None, self.close, exitpriority=0)
         self._thread = threading.Thread(target=self._run, name="lakeui-reports", daemon=True)
         self._thread.start()
 
     def _forget(self) -> None:
-        """What was queued before a fork is the parent's to send."""
+        """Forget the events queued before a fork: the parent sends them."""
         self._queue.clear()
         self._sending = []
         self._reset()
@@ -149,7 +149,7 @@ class ReportOutbox:
                     is_now = closing or asked > self._flushed
             try:
                 self._work(at_once=is_now)
-            except Exception:  # a fault of ours ends no program and no reports
+            except Exception:  # our own errors must not end the program or reporting
                 logger.exception("Reports of transactions could not be sent")
             self._say_dropped()
             with self._changed:
@@ -165,13 +165,13 @@ class ReportOutbox:
         return self._is_closed or self._flushes > self._flushed
 
     def _idle_s(self) -> float | None:
-        """Until something that is on disk is to be tried again; None: nothing is."""
+        """Return the time until the next retry of saved events; None if there are none."""
         if self._is_all_sent:
             return None
         return max(0.0, self._quiet_until_s - self._clock.monotonic_s())
 
     def _work(self, *, at_once: bool) -> None:
-        """Send what is on disk, which came first, then what is queued."""
+        """Send the events on disk, which are older, then the queued ones."""
         self._has_saved = False
         may_try = at_once or self._clock.monotonic_s() >= self._quiet_until_s
         self._is_all_sent = self._send_spooled() if may_try else False
@@ -196,7 +196,7 @@ class ReportOutbox:
         return True
 
     def _send(self, events: list[Event]) -> bool:
-        """Send events; those that were sent are no longer among `_sending`."""
+        """Send events, removing sent ones from `_sending`."""
         sent = 0
         for batch in batches_of(encode_events(events)):
             with self._changed:
@@ -221,7 +221,7 @@ class ReportOutbox:
             return False
         self._pause_s = self._quiet_until_s = 0.0
         if answer.reply is BatchReply.UNUSABLE:
-            if halves := halves_of(body):  # one event that nobody takes stops no other
+            if halves := halves_of(body):  # one undeliverable event must not block others
                 return all(self._deliver(half) for half in halves)
             self._say(f"The dashboard refused a report of a transaction. {answer.reason}")
         for fault in answer.refused:
@@ -229,14 +229,14 @@ class ReportOutbox:
         return True
 
     def _keep_safely(self, events: list[Event]) -> None:
-        """In a thread of the program, which no report may fail."""
+        """Save events from a thread of the program, logging any failure."""
         try:
             self._keep(events)
         except Exception:
             logger.exception("Reports of transactions could not be kept")
 
     def _keep(self, events: list[Event]) -> None:
-        """Write events to disk, and say what has no room there."""
+        """Write events to disk, counting those without room."""
         for batch in batches_of(encode_events(events)):
             with self._changed:
                 untold, self._untold = self._untold, 0
@@ -245,7 +245,7 @@ class ReportOutbox:
                 self._drop(gone)
 
     def _drop(self, count: int) -> None:
-        """Count what goes; the lock is held."""
+        """Count dropped events; the caller holds the lock."""
         self.dropped += count
         self._untold += count
 

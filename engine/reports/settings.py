@@ -1,4 +1,4 @@
-"""Where reports go, and as whose: from `configure`, else from the environment; one outbox a process."""
+"""Settings of reports, from `configure` or the environment; one outbox per process."""
 
 import atexit
 import getpass
@@ -26,16 +26,16 @@ SPOOL_BYTES, QUEUE_EVENTS = 64 * 1024 * 1024, 10_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Reports of this program.
+    """Settings for this program's reports.
 
     Attributes:
         report_to: the dashboard's address.
-        token: one with the role reporter, or a higher one.
+        token: a token with the role reporter or higher.
         application: the pipeline's name; by default Spark's application or the script.
-        spool: the directory for what cannot be sent now.
-        spool_bytes: its bound; beyond it the oldest batches go.
-        timeout_s: how long the dashboard may take for an answer.
-        limits: of the queue in memory, and of time.
+        spool: the directory for undelivered reports.
+        spool_bytes: its size limit; over it the oldest batches are dropped.
+        timeout_s: the time limit for the dashboard's response.
+        limits: limits of the queue in memory, and of waiting.
     """
 
     report_to: str
@@ -48,7 +48,7 @@ class Settings:
 
     @property
     def spool_directory(self) -> Path:
-        """That of this dashboard: no other one gets what is kept for it."""
+        """The directory for this dashboard's undelivered reports only."""
         return self.spool / sha256(self.report_to.rstrip("/").encode()).hexdigest()[:16]
 
 
@@ -61,10 +61,10 @@ def configure(
     spool_bytes: int | None = None,
     queue_events: int | None = None,
 ) -> None:
-    """Report this program's transactions to a dashboard, whatever the environment says.
+    """Report this program's transactions to a dashboard, overriding the environment.
 
     Raises:
-        RequestError: the address is none, or there is no token.
+        RequestError: the address is invalid, or there is no token.
     """
     told = {
         "LAKEUI_URL": report_to,
@@ -78,10 +78,10 @@ def configure(
 
 
 def settings_from(told: Mapping[str, str]) -> Settings:
-    """The settings that an environment holds.
+    """Read the settings from environment variables.
 
     Raises:
-        RequestError: they are not those of a dashboard.
+        RequestError: they do not describe a dashboard.
     """
     url, token = told.get("LAKEUI_URL", "").strip(), told.get("LAKEUI_TOKEN", "").strip()
     parts = urlsplit(url)
@@ -107,18 +107,18 @@ def outbox() -> ReportOutbox | None:
 
 
 def stop_reports() -> None:
-    """Report nothing from here on; what waits is sent, or kept on disk."""
+    """Stop reporting; send waiting events, or keep them on disk."""
     _reports.use(None)
 
 
 def name_application(name: str | None) -> None:
-    """What the pipeline is called where its settings do not say."""
+    """Set the pipeline's name for settings without one."""
     if name:
         _reports.fallback_name = name
 
 
 def flush_reports(timeout_s: float = 10.0) -> bool:
-    """Send what is waiting, on disk too; whether all of it was sent within this time."""
+    """Send everything waiting, including on disk; return whether all was sent in time."""
     box = outbox()
     return box is None or box.flush(timeout_s)
 
@@ -134,7 +134,7 @@ class _Reports:
         self.fallback_name = ""
 
     def outbox(self) -> ReportOutbox | None:
-        """That of the settings; the environment is looked at once."""
+        """Return the outbox of the settings; the environment is read once."""
         if not self._is_settled:
             with self._lock:
                 if not self._is_settled:
@@ -150,7 +150,7 @@ class _Reports:
             before.close()
 
     def close(self) -> None:
-        """The program ends."""
+        """Close the outbox at the program's end."""
         if self._outbox is not None:
             self._outbox.close()
 
@@ -174,12 +174,12 @@ class _Reports:
 
 
 def _read_environment() -> Settings | None:
-    """What the environment says; where that is unusable, the write goes on without reports."""
+    """Read settings from the environment; return None, with a warning, if they are invalid."""
     if not os.environ.get("LAKEUI_URL"):
         return None
     try:
         return settings_from(os.environ)
-    except Exception as error:  # whatever is wrong with it
+    except Exception as error:  # any error in it
         logger.warning("Transactions are not reported: %s", error, exc_info=_unforeseen(error))
         return None
 

@@ -1,4 +1,4 @@
-"""Batches on disk that could not be sent: the oldest goes first, out to the dashboard or over the bound."""
+"""Undelivered batches on disk: the oldest is sent first, or dropped first over the limit."""
 
 import itertools
 import os
@@ -44,14 +44,14 @@ class Spool:
         return self._shrink()
 
     def oldest(self) -> SpooledBatch | None:
-        """The batch that is to be sent next; None where there is none."""
+        """Return the next batch to send; None if there is none."""
         for path in self._paths():
-            with suppress(OSError):  # another program sent it meanwhile
+            with suppress(OSError):  # sent by another program meanwhile
                 return SpooledBatch(path, path.read_bytes(), _event_count(path))
         return None
 
     def remove(self, batch: SpooledBatch) -> bool:
-        """Forget a batch that was sent; whether it is gone."""
+        """Remove a sent batch; return whether it is gone."""
         try:
             batch.path.unlink(missing_ok=True)
         except OSError:
@@ -81,7 +81,7 @@ class Spool:
             return []
 
     def _make_directory(self) -> None:
-        """Make it, or check that it is this person's own: a place that others may write is no spool."""
+        """Create the directory, or check that only this user may write to it."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = self._directory.lstat()
         is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
@@ -94,7 +94,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def _write(path: Path, body: bytes) -> Path:
-    """A new file; of one that the disk has no room for, nothing is left."""
+    """Write a new file; remove it if the disk is full."""
     try:
         with os.fdopen(os.open(path, _NEW_FILE, 0o600), "wb") as file:
             file.write(body)

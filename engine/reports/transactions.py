@@ -1,4 +1,4 @@
-"""What an observer reports of each transaction: begun, resolved, aborted, committed, failed."""
+"""Observer reporting each transaction's events: begun, resolved, aborted, committed, failed."""
 
 import logging
 import uuid
@@ -40,13 +40,13 @@ def report_transaction(
     is_told: bool = True,
     is_last: bool = False,
 ) -> Iterator[TransactionObserver | None]:
-    """The caller's observer with one that reports; the caller's alone where nothing is reported.
+    """Yield the caller's observer combined with a reporting one, if reports are on.
 
-    `table` is the location of the table; `words` gives the operation, its statement and the
-    application's name, each "" where it is not known, and is asked only where there are reports. At
-    the end of the block what neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
-    Nothing is reported of what is not to be told: a dry run. Where the process may end without a word
-    after its last transaction, as Spark's Python workers do, its events are put on disk at once.
+    `table` is the location of the table; `words` returns the operation, its statement and the
+    application's name, each "" if unknown, and is called only if reports are on. At the end of the
+    block, transactions without a result are reported as ended, or as failed after an exception. Dry
+    runs (`is_told` false) are not reported. With `is_last`, events are saved to disk at once,
+    because the process may end abruptly, as Spark's Python workers do.
     """
     box = outbox() if is_told else None
     if box is None:
@@ -67,7 +67,7 @@ def report_transaction(
 
 @dataclass
 class _ReportState:
-    """What was reported of a running transaction."""
+    """The reported state of a running transaction."""
 
     started_ms: int
     attempt: int
@@ -94,11 +94,11 @@ class ReportingObserver(TransactionObserver):
         self._aborted = 0
 
     def started(self, txn: ObservedTransaction) -> None:
-        """Report that it began."""
+        """Report the start."""
         self._report(txn, "begun")
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
-        """Report what rows resolved."""
+        """Report a conflict resolved by rows."""
         if conflict.current is not None:
             self._report(txn, "resolved", conflict=conflict)
 
@@ -107,7 +107,7 @@ class ReportingObserver(TransactionObserver):
         self._report(txn, "committed", version=committed_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
-        """Report what aborted it; of other errors, that it ended."""
+        """Report the abort with its conflict; for other errors, the end."""
         if isinstance(error, ConflictError):
             name, wasted = type(error).__name__, count_staged_bytes(txn)
             self._report(
@@ -118,7 +118,7 @@ class ReportingObserver(TransactionObserver):
             self._report(txn, "failed")
 
     def end(self, kind: str) -> None:
-        """Report that nothing more comes of what is running."""
+        """Report the end of all running transactions."""
         for txn_id, told in list(self._running.items()):
             self._put(txn_id, told, kind, {})
 
@@ -129,7 +129,7 @@ class ReportingObserver(TransactionObserver):
     def _put(self, txn_id: str, told: _ReportState, kind: str, more: dict[str, Any]) -> None:
         try:
             self._box.put(self._event(txn_id, told, kind, more))
-        except Exception:  # whatever is wrong with a report, the write goes on
+        except Exception:  # an error in a report must not stop the write
             logger.exception("A transaction could not be reported")
 
     def _event(
@@ -162,15 +162,15 @@ _ENDS = ("committed", "aborted", "failed", "ended")
 def _safely(words: Words) -> tuple[str, str, str]:
     try:
         return words()
-    except Exception:  # whatever is wrong with the words, the write goes on
+    except Exception:  # an error in the words must not stop the write
         logger.exception("What a transaction is called could not be told")
         return _no_words()
 
 
 def words_of(command: Command) -> tuple[str, str]:
-    """What a command is called, and as SQL; "" where it cannot be said so."""
+    """Return a command's name and its SQL, "" if it has none."""
     operation = command.kind.removeprefix("alter_").replace("_", " ").upper()
     try:
         return operation, command.statement()
-    except (EngineError, TypeError, ValueError, AttributeError):  # of a source that is no text
+    except (EngineError, TypeError, ValueError, AttributeError):  # the source has no text form
         return operation, ""

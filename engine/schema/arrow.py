@@ -38,7 +38,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 
 
 class UnsupportedTypeError(EngineError):
-    """Columns of types that other engines have and this one lacks, named."""
+    """Columns have types of other engines that this one lacks."""
 
     code = "DELTA_UNSUPPORTED_DATA_TYPES"
     sqlstate = "0AKDC"
@@ -52,12 +52,12 @@ class UnsupportedTypeError(EngineError):
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a table; field metadata is left out."""
+    """Convert a table's schema to Arrow, without field metadata."""
     return pa.schema([_convert_to_arrow_field(column) for column in schema])
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a Delta type: times in microseconds, a variant as its two binaries.
+    """Convert a Delta type to Arrow: times in microseconds, a variant as its two binaries.
 
     Raises:
         UnsupportedTypeError: it is a type of other engines.
@@ -80,10 +80,10 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def check_supported(columns: Iterable[StructField]) -> None:
-    """Refuse columns of types that only other engines have.
+    """Refuse columns with types only other engines support.
 
     Raises:
-        UnsupportedTypeError: with the types and their columns.
+        UnsupportedTypeError: lists the types and their columns.
     """
     foreign = [(kind, column.name) for column in columns for kind in foreign_types(column.type)]
     if foreign:
@@ -91,16 +91,16 @@ def check_supported(columns: Iterable[StructField]) -> None:
 
 
 def from_arrow_schema(schema: pa.Schema) -> StructType:
-    """The Delta schema that holds data of an Arrow schema.
+    """Convert an Arrow schema to a Delta schema able to store its data.
 
     Raises:
-        InvalidSchemaError: a column of a type that Delta does not have.
+        InvalidSchemaError: Delta does not have a column's type.
     """
     return StructType(tuple(_convert_from_arrow_field(column) for column in schema))
 
 
 def from_arrow_type(arrow: pa.DataType) -> DataType:
-    """The Delta type that holds values of an Arrow type.
+    """Convert an Arrow type to a Delta type able to store its values.
 
     Raises:
         InvalidSchemaError: there is none.

@@ -1,8 +1,9 @@
-"""Store assignment: whether values of one type go into a column of another, and how.
+"""Store assignment: whether and how values of one type are stored in a column of another.
 
-The one place for INSERT, UPDATE and MERGE. It decides by types alone; Spark (`engine.spark.shape`)
-carries out the `Storing` that comes out, and Arrow what is a plain cast of it. Structs are matched by the names of their fields at every depth, in arrays and maps too. Single values are cast
-where Spark's ANSI CAST has a way, as delta-spark casts them; one that does not fit fails the write.
+It applies to INSERT, UPDATE and MERGE and decides by types alone; Spark (`engine.spark.shape`)
+executes the resulting `Storing`, and Arrow its plain casts. Structs are matched by field names at
+every depth, in arrays and maps too. Single values are cast by Spark's ANSI CAST, as in delta-spark;
+a value out of range fails the write.
 """
 
 from dataclasses import dataclass
@@ -104,19 +105,19 @@ Storing: TypeAlias = Cast | Fields | Items | Entries
 def plan_storage(
     data: DataType, table: DataType, place: str, *, fills_fields: bool = False
 ) -> Storing:
-    """How values of a type are stored in a column.
+    """Plan how values of a type are stored in a column.
 
     Args:
         data: the values' type.
         table: the column's type.
-        place: the column's name, or dotted path, for people.
-        fills_fields: whether a field that the values' structs lack becomes null, which a MERGE with
-            schema evolution does. Else it is refused: nobody said that the field is to be null.
+        place: the column's name, or dotted path, for messages.
+        fills_fields: whether fields missing from the values' structs become null, as in a MERGE
+            with schema evolution. Otherwise they are refused.
 
     Raises:
         FieldMissingError: the values' structs lack a field.
-        FieldMismatchError: they have a field that the column lacks.
-        TypeNotStorableError: no cast leads there.
+        FieldMismatchError: they have a field the column lacks.
+        TypeNotStorableError: there is no cast to the column's type.
     """
     match data, table:
         case StructType(), StructType():

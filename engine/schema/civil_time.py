@@ -10,7 +10,7 @@ from datetime import date, time, timedelta
 from engine.schema.text_values import trim_text
 
 DAY_MICROS = 86_400_000_000
-_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after so many years the calendar is the same again
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # the calendar repeats after this many years
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})(?:[ T].*)?", re.DOTALL | re.ASCII)
 _CLOCK = re.compile(
@@ -22,10 +22,10 @@ _CLOCK = re.compile(
 
 
 def days_of(text: str) -> int:
-    """The days of a date; a time behind it is passed over.
+    """Convert a date to days since 1970, ignoring a time after it.
 
     Raises:
-        ValueError: the text is no date.
+        ValueError: the text is not a date.
     """
     match = _DATE.fullmatch(trim_text(text))
     if match is None:
@@ -37,26 +37,26 @@ def days_of(text: str) -> int:
 
 
 def micros_of(text: str, *, zoned: bool) -> int:
-    """The microseconds of a wall clock: of its moment in UTC if `zoned`, else as it stands there.
+    """Convert a timestamp to microseconds: in UTC if `zoned`, else as wall time.
 
     A text without a zone is taken as UTC.
 
     Raises:
-        ValueError: the text is no wall clock.
+        ValueError: the text is not a timestamp.
     """
     match = _CLOCK.fullmatch(trim_text(text))
     if match is None:
         raise ValueError(text)
     fraction = int((match["fraction"] or "0").ljust(9, "0")) // 1000
     hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
-    time(hour, minute, second)  # refuses what no clock shows
+    time(hour, minute, second)  # refuses invalid times
     clock = timedelta(hours=hour, minutes=minute, seconds=second, microseconds=fraction)
     offset = _offset(match["zone"]) if zoned else timedelta()
     return days_of(match["date"]) * DAY_MICROS + (clock - offset) // timedelta(microseconds=1)
 
 
 def date_text(days: int) -> str:
-    """A date as Java writes it: `2024-01-02`, `+10000-01-01`, `-0001-12-31`."""
+    """Format a date as Java does: `2024-01-02`, `+10000-01-01`, `-0001-12-31`."""
     cycles = (days + _EPOCH_ORDINAL - 1) // _CYCLE_DAYS
     day = date.fromordinal(days + _EPOCH_ORDINAL - cycles * _CYCLE_DAYS)
     year = day.year + cycles * _CYCLE_YEARS
@@ -65,7 +65,7 @@ def date_text(days: int) -> str:
 
 
 def clock_text(micros: int) -> tuple[str, str, str]:
-    """A wall clock as its date, its time to the second, and its six digits of microseconds."""
+    """Split wall time into its date, its time in seconds, and six digits of microseconds."""
     days, rest = divmod(micros, DAY_MICROS)
     seconds, fraction = divmod(rest, 1_000_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"

@@ -24,25 +24,25 @@ def column_mapping_mode(configuration: Mapping[str, str]) -> str:
 
 
 def physical_name(column: StructField, mode: str) -> str:
-    """The name of a column in files, partition values and statistics."""
+    """Return the name of a column in files, partition values and statistics."""
     return (
         column.name if mode == "none" else str(column.metadata.get(PHYSICAL_NAME_KEY, column.name))
     )
 
 
 def field_id(column: StructField) -> int | None:
-    """The Parquet field id of a column."""
+    """Return the Parquet field id of a column, None if it has none."""
     number = column.metadata.get(ID_KEY)
     return number if isinstance(number, int) else None
 
 
 def physical_schema(schema: StructType, mode: str) -> StructType:
-    """The schema with physical names at every level."""
+    """Return the schema with physical names at every level."""
     return schema if mode == "none" else _physical_struct(schema, mode)
 
 
 def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple[str, ...]:
-    """The physical names along a logical path; names that the schema lacks stay as they are."""
+    """Return the physical names along a logical path; unknown names stay unchanged."""
     names: list[str] = []
     inside: DataType | None = schema
     for name in path:
@@ -55,10 +55,10 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
 def map_columns(
     schema: StructType, configuration: Mapping[str, str], *, keep_names: bool = False
 ) -> tuple[StructType, dict[str, str]]:
-    """The schema with every id and physical name that a configuration asks for, and that configuration.
+    """Add the ids and physical names required by a configuration; return both updated.
 
-    Tables without column mapping stay as they are. Elements, keys and values get ids where Iceberg
-    clients are to read the table. `keep_names` as `assign_mapping`.
+    Tables without column mapping stay unchanged. Elements, keys and values get ids in tables for
+    Iceberg clients. `keep_names` as in `assign_mapping`.
     """
     if column_mapping_mode(configuration) == "none":
         return schema, dict(configuration)
@@ -72,12 +72,12 @@ def map_columns(
 def assign_mapping(
     schema: StructType, max_id: int = 0, *, keep_names: bool = False
 ) -> tuple[StructType, int]:
-    """The schema with an id and a physical name for every column that has none, and the highest id.
+    """Assign an id and a physical name to every column without them; return the highest id.
 
     Args:
         schema: logical.
-        max_id: the highest id in use so far.
-        keep_names: physical names equal to the logical ones, for files written before the mapping.
+        max_id: the highest id used so far.
+        keep_names: use logical names as physical ones, for files written before the mapping.
     """
     assigner = _Assigner(max([max_id, *_ids(schema)]), keep_names)
     return assigner.struct(schema), assigner.max_id
@@ -110,7 +110,7 @@ class _Assigner:
         if field_id(column) is None:
             self.max_id += 1
             metadata[ID_KEY] = self.max_id
-        if self._keep_names:  # a physical name that no mapping has used yet names nothing in files
+        if self._keep_names:  # an unused physical name does not occur in files
             metadata[PHYSICAL_NAME_KEY] = column.name
         elif PHYSICAL_NAME_KEY not in metadata:
             metadata[PHYSICAL_NAME_KEY] = f"col-{uuid.uuid4()}"

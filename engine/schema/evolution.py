@@ -1,4 +1,4 @@
-"""Schema evolution: a table's columns with those that its data has besides, at every depth."""
+"""Schema evolution: a table's columns merged with new columns of its data, at every depth."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -17,15 +17,15 @@ from engine.schema.widening import TYPE_CHANGES, is_wider
 
 
 def merge_schemas(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
-    """The table's columns with those that the data has besides, in arrays and maps too.
+    """Add the data's new columns to the table's, also inside arrays and maps.
 
     Args:
         table: the table's columns; they keep their order, and new ones come last.
         data: the columns of the data.
-        widens: whether a column takes the data's type where that is a wider one (type widening).
+        widens: whether a column takes the data's type if it is wider (type widening).
 
     Raises:
-        SchemaMismatchError: a new column of nulls alone, whose type nobody knows.
+        SchemaMismatchError: a new column has only nulls and therefore no type.
     """
     fields = [_merge_field(column, data.get(column.name), widens) for column in table]
     new = [_new(column) for column in data if table.get(column.name) is None]
@@ -35,11 +35,11 @@ def merge_schemas(table: StructType, data: StructType, *, widens: bool = False) 
 def select_source_columns(
     source: StructType, assigned: Collection[tuple[str, ...]], *, takes_all: bool
 ) -> StructType:
-    """The columns of a MERGE's source that its target is to have, as delta-spark chooses them.
+    """Select the columns of a MERGE's source its target must have, as delta-spark does.
 
     Args:
         source: the source's columns.
-        assigned: the paths that clauses set, in lower case.
+        assigned: the assigned paths of all clauses, in lower case.
         takes_all: whether a clause sets `*`.
     """
     return _select_fields(source, (), assigned, takes_all)
@@ -94,7 +94,7 @@ def _merge_type(table: DataType, data: DataType, widens: bool) -> DataType:
 
 
 def _merge_inner_type(table: DataType, data: DataType) -> DataType:
-    """Of what an array or map holds: no field of the schema could note there that a type changed."""
+    """Merge types inside an array or map, without widening: no field could record it."""
     return _merge_type(table, data, widens=False)
 
 

@@ -1,7 +1,7 @@
-"""Ids of the elements of arrays and of the keys and values of maps, which have no field of their own.
+"""Field ids of array elements and of map keys and values, which have no fields of their own.
 
-Protocol: Iceberg Compatibility V2. The nearest field above holds them, by the path that Parquet gives
-them: the field's physical name, then `element`, `key` or `value` for each level, dots between.
+Protocol: Iceberg Compatibility V2. The nearest enclosing field stores them, by Parquet path: the
+field's physical name, then `element`, `key` or `value` for each level, separated by dots.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 
 
 def read_nested_ids(column: StructField) -> Mapping[str, int]:
-    """The ids below a field, by path."""
+    """Return the ids below a field, by path."""
     ids = column.metadata.get(NESTED_IDS_KEY)
     if not isinstance(ids, Mapping):
         return {}
@@ -23,7 +23,7 @@ def read_nested_ids(column: StructField) -> Mapping[str, int]:
 def assign_nested_ids(
     schema: StructType, max_id: int, physical_name_key: str
 ) -> tuple[StructType, int]:
-    """The schema with an id for every element, key and value that has none, and the highest id."""
+    """Assign an id to every element, key and value without one; return the highest id."""
     fields = []
     for column in schema:
         ids = dict(read_nested_ids(column))
@@ -39,7 +39,7 @@ def assign_nested_ids(
 
 
 def iter_nested_paths(data_type: DataType, path: str) -> Iterator[str]:
-    """The paths of elements, keys and values below a field, down to the structs in it."""
+    """Yield the paths of elements, keys and values below a field, stopping at structs."""
     match data_type:
         case ArrayType(element, _):
             yield f"{path}.element"
@@ -56,7 +56,7 @@ def iter_nested_paths(data_type: DataType, path: str) -> Iterator[str]:
 def _assign_inner_ids(
     data_type: DataType, max_id: int, physical_name_key: str
 ) -> tuple[DataType, int]:
-    """A type whose inner structs have their nested ids, and the highest id given."""
+    """Assign nested ids in a type's inner structs; return the highest id."""
     match data_type:
         case StructType():
             return assign_nested_ids(data_type, max_id, physical_name_key)

@@ -1,4 +1,4 @@
-"""Partition values as Arrow has them, of every year that files can store."""
+"""Partition values in Arrow, for every year files can store."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ from engine.schema.types import DATE, DataType
 
 
 def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Array:
-    """The values of texts of the log.
+    """Convert the log's texts to values.
 
     Raises:
-        MalformedLogError: one is no value of the type.
+        MalformedLogError: a text is not a value of the type.
     """
     values = [parse_stored_value(text, data_type) for text in texts]
     kind = to_arrow_type(data_type)
@@ -28,12 +28,12 @@ def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Arra
 
 
 def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
-    """The value of one text of the log; raises as `partition_array`."""
+    """Convert one text of the log to a value; raise errors like `partition_array`."""
     return partition_array([text], data_type)[0]
 
 
 def partition_text_at(column: pa.Array, row: int, data_type: DataType) -> str | None:
-    """The log's text of the value in a row."""
+    """Format the value in a row as the log's text."""
     value = column[row]
     if data_type not in MOMENTS:
         return format_partition_value(value.as_py(), data_type)

@@ -31,7 +31,7 @@ from engine.schema.types import (
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(32)}
 _LONGEST_NAME = 255  # bytes
-_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
+_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python's default is 28
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of timestamps without zone
 _EPOCH_DAY = date(1970, 1, 1)
 _REMEDY = "Repair the log with the engine that wrote it."
@@ -48,11 +48,11 @@ class YearOutOfRangeError(MalformedLogError):
 
 
 def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructField, ...]:
-    """The columns that a table is partitioned by.
+    """Return a table's partition columns.
 
     Raises:
-        MalformedLogError: the schema does not have one, or spells it in another way: nobody can say
-            then under which name the files give its values.
+        MalformedLogError: the schema lacks one, or spells it differently, so its name in files is
+            unknown.
     """
     fields = [schema.get(name) for name in names]
     missing = [name for name, field in zip(names, fields, strict=True) if field is None]
@@ -68,10 +68,10 @@ def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructFi
 
 
 def partition_text(values: Mapping[str, str | None], name: str) -> str | None:
-    """What a file says of the partition column of a physical name; null where it says nothing.
+    """Return a file's value for a partition column's physical name; null if there is none.
 
     Raises:
-        MalformedLogError: it says it of a name that differs in case.
+        MalformedLogError: the file's name for it differs in case.
     """
     if name in values:
         return values[name]
@@ -80,7 +80,7 @@ def partition_text(values: Mapping[str, str | None], name: str) -> str | None:
 
 
 def check_spelling(keys: Iterable[str], name: str) -> None:
-    """Make sure that no key differs from a partition column's physical name in case alone.
+    """Check that no key differs from a partition column's physical name only in case.
 
     Raises:
         MalformedLogError: one does.
@@ -92,11 +92,11 @@ def check_spelling(keys: Iterable[str], name: str) -> None:
 
 
 def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
-    """The Python value of a partition value; timestamps without zone are naive, others UTC.
+    """Parse a partition value to Python; timestamps without zone are naive, others UTC.
 
     Raises:
-        MalformedLogError: the text is no value of the type.
-        YearOutOfRangeError: it is one that Python's calendar does not have.
+        MalformedLogError: the text is not a value of the type.
+        YearOutOfRangeError: the year is outside Python's calendar.
     """
     number = parse_stored_value(text, data_type)
     if number is None or data_type not in MOMENTS:
@@ -113,10 +113,10 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
 
 
 def parse_stored_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
-    """A partition value as files store it: days or microseconds since 1970; others are Python's.
+    """Parse a partition value as stored in files: days or microseconds since 1970, else Python's.
 
     Raises:
-        MalformedLogError: the text is no value of the type.
+        MalformedLogError: the text is not a value of the type.
     """
     if text is None or text == "":
         return None
@@ -133,10 +133,10 @@ def parse_stored_value(text: str | None, data_type: DataType) -> Any:  # noqa: A
 
 
 def format_partition_value(value: Any, data_type: DataType) -> str | None:  # noqa: ANN401 - any value
-    """The log's text of a value. An empty string becomes null, as the protocol has it.
+    """Format a value as the log's text; an empty string becomes null, as in the protocol.
 
     Raises:
-        RequestError: bytes that are no text: neither the log nor a directory's name can hold them.
+        RequestError: bytes are not text: neither the log nor a directory name can hold them.
     """
     match value:
         case None | "":
@@ -159,7 +159,7 @@ def format_partition_value(value: Any, data_type: DataType) -> str | None:  # no
 
 
 def format_stored_moment(number: int, data_type: DataType) -> str:
-    """The log's text of a date or a timestamp as files store it, of any year."""
+    """Format a stored date or timestamp of any year as the log's text."""
     if data_type == DATE:
         return date_text(number)
     day, time, fraction = clock_text(number)
@@ -169,12 +169,12 @@ def format_stored_moment(number: int, data_type: DataType) -> str:
 
 
 def escape_path_name(name: str) -> str:
-    """A column name or value as part of a directory's name, as Hive and Spark escape it."""
+    """Escape a column name or value for a directory name, as Hive and Spark do."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in name)
 
 
 def partition_directory(values: Mapping[str, str | None], columns: Sequence[str]) -> str:
-    """The directory of a partition, `a=1/b=2`, on disk (not yet percent-encoded for the log)."""
+    """Return the directory of a partition, `a=1/b=2`, on disk (not percent-encoded for the log)."""
     parts = []
     for column in columns:
         value = values.get(column)
@@ -184,9 +184,9 @@ def partition_directory(values: Mapping[str, str | None], columns: Sequence[str]
 
 
 def data_directory(values: Mapping[str, str | None], columns: Sequence[str]) -> str:
-    """Where data files of a partition go: its directory, each name as long as file systems take.
+    """Return the directory for a partition's data files, with names cut to file system limits.
 
-    The log has the values, so that partitions may share a directory.
+    The values are in the log, so partitions may share a directory.
     """
     names = partition_directory(values, columns).split("/")
     return "/".join(name.encode()[:_LONGEST_NAME].decode(errors="ignore") for name in names)

@@ -1,7 +1,7 @@
-"""CHAR and VARCHAR: texts of limited length (Spark's own convention; the protocol has STRING alone).
+"""CHAR and VARCHAR: texts of limited length (Spark's own convention; the protocol has only STRING).
 
-The schema says STRING. What was declared stands whole in the metadata of the column, as Spark writes
-types: `array<varchar(3)>`. Here a text of limited length is a primitive type named `varchar(3)`.
+The schema says STRING. The declared type is stored in the column's metadata as Spark writes types:
+`array<varchar(3)>`. Here a text of limited length is a primitive type named `varchar(3)`.
 """
 
 import re
@@ -26,7 +26,7 @@ _MAX_DEPTH = 32
 
 
 def text_type(kind: str, length: int) -> PrimitiveType:
-    """The type of a text of at most so many characters; `kind` is char or varchar."""
+    """Return the type of a text of limited length; `kind` is char or varchar."""
     return PrimitiveType(f"{kind}({length})")
 
 
@@ -37,12 +37,12 @@ def limit_of(data_type: DataType) -> tuple[str, int]:
 
 
 def read_declared_type(column: StructField) -> DataType:
-    """The type of a column with its limited texts; its own where none are declared.
+    """Return a column's type with its declared text limits.
 
-    Fields of structs are found by name: what came or went since has no limit.
+    Struct fields are found by name: fields added or removed since have no limit.
 
     Raises:
-        InvalidSchemaError: what is declared is no type.
+        InvalidSchemaError: the declared type is invalid.
     """
     text = column.metadata.get(TEXT_TYPE)
     if not text:
@@ -51,10 +51,10 @@ def read_declared_type(column: StructField) -> DataType:
 
 
 def declare_type(column: StructField, data_type: DataType) -> StructField:
-    """The column under a type that may have limited texts; they are declared beside it.
+    """Set a column's type, declaring its text limits in the metadata.
 
     Raises:
-        InvalidSchemaError: a field has a name under which no limit can be declared.
+        InvalidSchemaError: the name of a field does not allow a declared limit.
     """
     metadata = {key: value for key, value in column.metadata.items() if key != TEXT_TYPE}
     if has_limits(data_type):
@@ -67,7 +67,7 @@ def declare_type(column: StructField, data_type: DataType) -> StructField:
 
 
 def char_length(column: StructField) -> int:
-    """The length that every text of a CHAR column has; 0 for other columns."""
+    """Return the text length of a CHAR column; 0 for other columns."""
     match = _LIMITED.fullmatch(str(column.metadata.get(TEXT_TYPE, "")))
     return int(match[2]) if match and match[1] == "char" else 0
 
@@ -78,7 +78,7 @@ def has_limits(data_type: DataType) -> bool:
 
 
 def drop_limits(data_type: DataType) -> DataType:
-    """The type as a schema has it: STRING for every text."""
+    """Return the type as in a schema: STRING for every text."""
     match data_type:
         case ArrayType(element, nulls):
             return ArrayType(drop_limits(element), nulls)
@@ -95,7 +95,7 @@ def drop_limits(data_type: DataType) -> DataType:
 
 
 def render_declared_type(data_type: DataType) -> str:
-    """The type as Spark writes it into a column's metadata."""
+    """Render the type as Spark writes it into a column's metadata."""
     match data_type:
         case ArrayType(element):
             return f"array<{render_declared_type(element)}>"
@@ -120,7 +120,7 @@ def _reads_as(column: StructField, data_type: DataType) -> bool:
 
 
 def _apply_limits(data_type: DataType, declared: DataType) -> DataType:
-    """The type, with the limits that the declared one has at the same places."""
+    """Apply the declared limits to the type, place by place."""
     match data_type, declared:
         case ArrayType(element, nulls), ArrayType(said):
             return ArrayType(_apply_limits(element, said), nulls)

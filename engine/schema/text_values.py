@@ -1,7 +1,7 @@
-"""What Spark's casts take a text for: which characters they trim, and which texts are numbers.
+"""Text parsing of Spark's casts: trimmed characters, and texts for numbers and booleans.
 
-The one home for this. Python's own `strip`, `int`, `float` and `Decimal` also pass over no-break
-spaces, take other digits than ASCII's and numbers with underscores.
+This is its only home. Python's own `strip`, `int`, `float` and `Decimal` also accept no-break
+spaces, digits other than ASCII's and numbers with underscores.
 """
 
 import re
@@ -34,30 +34,30 @@ def trim_number(text: str) -> str:
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Return the integer that a cast reads; None where the text is none, or Spark has to say."""
+    """Return the integer a cast reads; None if the text is none, or only Spark can decide."""
     trimmed = trim_text(text)
     return int(trimmed) if _WHOLE.fullmatch(trimmed) else None
 
 
 def parse_double(text: str) -> float | None:
-    """Return the DOUBLE that a cast reads; None where the text is none, or Spark has to say."""
+    """Return the DOUBLE a cast reads; None if the text is none, or only Spark can decide."""
     trimmed = trim_number(text)
     return float(trimmed) if _FRACTION.fullmatch(trimmed) else parse_float_name(trimmed)
 
 
 def parse_float_name(text: str) -> float | None:
-    """Return the float that a name such as `NaN` or `-Infinity` stands for; None for other texts."""
+    """Return the float named `NaN`, `-Infinity` or similar; None for other texts."""
     trimmed = trim_number(text)
     return _NAMED_FLOATS.get(trimmed.lower()) if trimmed.isascii() else None
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """Return the finite decimal that a cast reads, unrounded; None where the text is none."""
+    """Return the finite decimal a cast reads, unrounded; None if the text is none."""
     trimmed = trim_number(text)
     return Decimal(trimmed) if _DECIMAL.fullmatch(trimmed) else None
 
 
 def parse_boolean(text: str) -> bool | None:
-    """Return the boolean that a cast reads; None where the text is none."""
+    """Return the boolean a cast reads; None if the text is none."""
     trimmed = trim_text(text)
     return _BOOLEANS.get(trimmed.lower()) if trimmed.isascii() else None

@@ -100,7 +100,7 @@ class StructType:
         return [column.name for column in self.fields]
 
     def get(self, name: str) -> StructField | None:
-        """The column of that name: exactly, or else ignoring case."""
+        """Return the column of this name: an exact match, else ignoring case."""
         return next((f for f in self.fields if f.name == name), None) or next(
             (f for f in self.fields if f.name.lower() == name.lower()), None
         )
@@ -135,12 +135,12 @@ _FOREIGN = re.compile(r"(?:time|geometry|geography|interval)(?:[ (].*)?")
 def parse_schema(
     source: "str | StructType | Mapping[str, Any]", *, keeps_foreign: bool = True
 ) -> StructType:
-    """A schema from Delta's JSON (text or parsed), or itself.
+    """Parse Delta's JSON schema (text or parsed); return a schema unchanged.
 
     Args:
         source: the schema.
-        keeps_foreign: whether columns may be of known types of other engines (`ForeignType`), as a
-            table's may that others made.
+        keeps_foreign: whether columns may have known types of other engines (`ForeignType`), as in
+            tables written by them.
 
     Raises:
         InvalidSchemaError: not JSON, not a struct, an unknown type, a decimal out of range.
@@ -154,7 +154,7 @@ def parse_schema(
 
 @lru_cache(maxsize=128)
 def _parse_cached(source: str, keeps_foreign: bool) -> StructType:
-    """A schema that is asked for several times in each statement."""
+    """Parse a schema; cached, since each statement needs it several times."""
     return _parse_source(source, keeps_foreign)
 
 
@@ -173,7 +173,7 @@ def _parse_source(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> Str
 
 
 def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
-    """The JSON value of a type."""
+    """Convert a type to its JSON value."""
     match data_type:
         case PrimitiveType(name):
             return json.loads(data_type.json) if isinstance(data_type, ForeignType) else name
@@ -197,14 +197,14 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
 
 
 def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # noqa: ANN401 - JSON
-    """The type that a JSON value describes.
+    """Parse the JSON value of a type.
 
     Args:
         value: parsed JSON.
-        keeps_foreign: whether a known type of other engines is one too (`ForeignType`).
+        keeps_foreign: whether to accept known types of other engines (`ForeignType`).
 
     Raises:
-        InvalidSchemaError: for anything that is not a Delta type.
+        InvalidSchemaError: it is not a Delta type.
     """
     if keeps_foreign and (foreign := _foreign_type(value)) is not None:
         return foreign
@@ -301,7 +301,7 @@ def _field_from_json(value: Any, inside: Callable[[Any], DataType]) -> StructFie
 def iter_nested(
     fields: Sequence[StructField], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """Every field with its path, structs before what they hold; arrays and maps are leaves."""
+    """Yield every field with its path, structs before their fields; arrays and maps are leaves."""
     for column in fields:
         path = (*prefix, column.name)
         yield path, column
@@ -310,7 +310,7 @@ def iter_nested(
 
 
 def iter_types(data_type: DataType) -> Iterator[DataType]:
-    """The type and every type inside it, arrays and maps included."""
+    """Yield the type and every type inside it, including in arrays and maps."""
     yield data_type
     match data_type:
         case StructType(fields):
@@ -332,7 +332,7 @@ def foreign_types(data_type: DataType) -> list[str]:
 
 
 def make_nullable(data_type: DataType) -> DataType:
-    """The type with everything in it nullable."""
+    """Make everything in a type nullable."""
     match data_type:
         case StructType(fields):
             return StructType(

@@ -1,4 +1,4 @@
-"""Types that a column may change to, and what a schema says of such changes (protocol: Type Widening)."""
+"""Type widening: allowed changes, and their records in a schema (protocol: Type Widening)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,13 +27,13 @@ _DIGITS = {
     "short": 10,
     "integer": 10,
     "long": 20,
-}  # as they are stored, not as they are
+}  # stored values, not logical ones
 _SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Names by which some writers note types in place of those of a schema."""
 
 
 def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a type that a change notes, by its name in a schema."""
+    """Return the type recorded by a change, by its name in a schema."""
     return _SQL_NAMES.get(noted, noted) if isinstance(noted, str) else noted
 
 
@@ -52,7 +52,7 @@ def is_wider(before: DataType, after: DataType) -> bool:
 
 
 def list_unsupported_changes(schema: StructType) -> list[str]:
-    """The changes that a schema remembers and the protocol does not have, for people."""
+    """Describe the schema's recorded changes that are unknown to the protocol."""
     return [
         f"the change of {column.name} from {change[0]} to {change[1]}"
         for column, change in _changes(schema)

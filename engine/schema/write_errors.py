@@ -1,4 +1,4 @@
-"""Why a statement is not done: errors of what is written, under delta-spark's classes."""
+"""Errors of written data and statements, under delta-spark's classes."""
 
 from engine.errors import (
     ExpressionError,
@@ -11,18 +11,18 @@ from engine.errors import (
 
 
 class FieldMismatchError(SchemaMismatchError):
-    """Structs whose fields are not those of the column that they are for."""
+    """Structs have fields other than the column's."""
 
     code = "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"
     sqlstate = "42846"
 
 
 class FieldMissingError(FieldMismatchError):
-    """Structs that lack a field of the column's: what it would be, nobody said."""
+    """Structs lack a field of the column, whose value would be unspecified."""
 
 
 class TypeNotStorableError(SchemaMismatchError):
-    """Values of a type that no cast makes values of a column."""
+    """Values have a type with no cast to the column's."""
 
     code = "DATATYPE_MISMATCH"
     sqlstate = "42K09"
@@ -36,7 +36,7 @@ class ColumnCountError(SchemaMismatchError):
 
 
 class ColumnMappingRestoreError(RequestError):
-    """RESTORE to a version without column mapping, of a table that has it."""
+    """RESTORE of a table with column mapping to a version without it."""
 
     code = "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
     sqlstate = "0AKDC"
@@ -50,28 +50,28 @@ class NestedFieldError(RequestError):
 
 
 class IdentityUpdateError(RequestError):
-    """An identity column is set, whose values the table gives."""
+    """An identity column is assigned, although the table generates its values."""
 
     code = "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"
     sqlstate = "42808"
 
 
 class IdentityInsertError(RequestError):
-    """A new row brings a value for an identity column whose values the table alone gives."""
+    """A new row has a value for an identity column generated only by the table."""
 
     code = "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED"
     sqlstate = "42808"
 
 
 class NotDeterministicError(RequestError):
-    """A condition that may give another answer for the same row each time it is asked."""
+    """A condition may return different results for the same row."""
 
     code = "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"
     sqlstate = "0AKDC"
 
 
 class ConstraintExistsError(InvalidPropertyError):
-    """The table has a constraint of that name."""
+    """The table already has a constraint of this name."""
 
     code = "DELTA_CONSTRAINT_ALREADY_EXISTS"
     sqlstate = "42710"
@@ -99,28 +99,28 @@ class ValueCountError(StatementError):
 
 
 class ConstraintNotBooleanError(ExpressionError):
-    """A CHECK constraint that is no condition."""
+    """A CHECK constraint is not a boolean condition."""
 
     code = "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"
     sqlstate = "42621"
 
 
 class NotNullViolatedError(InvariantViolationError):
-    """A row has null in a column that is NOT NULL."""
+    """A row has null in a NOT NULL column."""
 
     code = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
     sqlstate = "23502"
 
 
 class NewConstraintViolatedError(InvariantViolationError):
-    """A row that is there breaks a constraint that is to be added."""
+    """An existing row violates a new constraint."""
 
     code = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
     sqlstate = "23512"
 
 
 def row_breaks(rule: str, values: str) -> InvariantViolationError:
-    """The error of a row that breaks a rule of its table; `values` shows the row."""
+    """Build the error for a row that breaks a table rule; `values` shows the row."""
     kind = NotNullViolatedError if rule.startswith("NOT NULL of ") else InvariantViolationError
     what = f"A row breaks {rule}: {values}. Nothing was written."
     return kind(what, "Correct the row, or change the rule.")

@@ -248,7 +248,7 @@ class Snapshot:
             return load_snapshot(self.store, allowed_roots=self.allowed_roots)
         try:
             state = load_state(self.store, newer, self.state)
-        except FileMissingError:  # cleaned away since it was listed
+        except FileMissingError:  # cleaned away since the listing
             return load_snapshot(self.store, allowed_roots=self.allowed_roots)
         return Snapshot(self.store, state, self.allowed_roots)
 

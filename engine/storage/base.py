@@ -1,4 +1,4 @@
-"""What a table's log and files are kept in, seen from above.
+"""The store interface for a table's log and files.
 
 Paths given to a store are decoded (not percent-encoded), relative to the table's root and separated
 by `/`. A store never leaves its root.
@@ -32,9 +32,9 @@ class FileStatus:
         return self.path.rpartition("/")[2]
 
     def is_unchanged(self, earlier: "FileStatus") -> bool:
-        """Whether nothing tells the file from the one that was there earlier.
+        """Return whether nothing distinguishes the file from its earlier status.
 
-        Stores that list milliseconds may tell whole seconds of one file.
+        Stores that list milliseconds may report whole seconds for a single file.
         """
         times = {earlier.modified_ms, earlier.modified_ms // 1000 * 1000}
         if self.size_bytes != earlier.size_bytes or self.modified_ms not in times:
@@ -46,7 +46,7 @@ class Store(Protocol):
     """The files of one table.
 
     Every method raises `StorageError` when the store fails, and `PathOutsideRootError` for a path
-    that leaves the root.
+    outside the root.
     """
 
     @property
@@ -55,7 +55,7 @@ class Store(Protocol):
         ...
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        """A file's bytes, or `length` of them from `start`.
+        """Read a file, or `length` bytes of it from `start`.
 
         Raises:
             FileMissingError: there is no such file.
@@ -63,7 +63,7 @@ class Store(Protocol):
         ...
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        """The files of one directory whose names are `start` or later, sorted by name.
+        """Yield the files of one directory named `start` or later, sorted by name.
 
         A directory that does not exist is empty.
         """
@@ -74,7 +74,7 @@ class Store(Protocol):
         ...
 
     def stat(self, path: str) -> FileStatus | None:
-        """The file's status, None where there is none."""
+        """Return the file's status, None if it does not exist."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -87,22 +87,22 @@ class Store(Protocol):
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file whole, over whatever was there."""
+        """Write a whole file, replacing any existing one."""
         ...
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write a large file whole, piece by piece, over whatever was there.
+        """Write a large file in pieces, replacing any existing one.
 
-        What the pieces raise ends it with nothing written.
+        An error from the pieces ends it with nothing written.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Delete a file; one that is absent is deleted already."""
+        """Delete a file, if it exists."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A file for random access.
+        """Open a file for random access.
 
         Raises:
             FileMissingError: there is no such file.
@@ -110,14 +110,15 @@ class Store(Protocol):
         ...
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """Have files that something else wrote, and their directories, survive the machine."""
+        """Sync files written elsewhere, and their directories, to disk."""
         ...
 
 
 def put_fresh(store: Store, path: str, data: bytes) -> None:
-    """Write a file whole, under a name that nobody else gives.
+    """Write a whole file under a unique name.
 
-    One that is there is this one: the client of an object store that lost the answer asked again.
+    An existing file of this name is this one: the object store's client retried after a lost
+    response.
 
     Raises:
         StorageError: it could not be written.
@@ -127,7 +128,7 @@ def put_fresh(store: Store, path: str, data: bytes) -> None:
 
 
 def check_path(path: str) -> str:
-    """The path itself, if it can only lie below the root.
+    """Return the path unchanged if it stays below the root.
 
     Raises:
         PathOutsideRootError: it is absolute, or has a `..` or a NUL in it.

@@ -1,4 +1,4 @@
-"""Whether a store keeps its promise that of two puts of one name, if absent, one is refused."""
+"""Test of conditional puts: a store must refuse the second put-if-absent of a name."""
 
 import re
 import uuid
@@ -19,12 +19,12 @@ def is_commit(path: str) -> bool:
 def check_conditional_puts(
     place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
 ) -> None:
-    """Make sure once that a second put-if-absent of a name is refused.
+    """Check, once per place, that a second put-if-absent of a name is refused.
 
     Args:
-        place: what is known of one table is known of all others of the same place.
-        put_if_absent: the store's.
-        delete: the store's; what it leaves, log cleanup takes.
+        place: the bucket and endpoint; the result holds for all tables there.
+        put_if_absent: the store's method.
+        delete: the store's method; log cleanup removes leftovers.
 
     Raises:
         StorageError: it is not refused.

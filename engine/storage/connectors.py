@@ -1,4 +1,4 @@
-"""Hadoop's connectors for object stores: which one Spark needs for a place, and how to fetch its jars.
+"""Hadoop connectors for object stores: the one Spark needs for a location, and fetching its jars.
 
 The engine's own stores need none of them; Spark's reads of data files do.
 """
@@ -35,13 +35,13 @@ class ConnectorError(EngineError):
 
 @dataclass(frozen=True)
 class Connector:
-    """What Hadoop needs to read a scheme.
+    """Hadoop's requirements for reading a scheme.
 
     Attributes:
-        name: as `manage.py connectors` calls it.
-        file_system: the class that serves the scheme.
-        group: Maven's group of the artifact, whose version is that of Spark's own Hadoop.
-        artifact: Maven's name of it.
+        name: its name in `manage.py connectors`.
+        file_system: the class serving the scheme.
+        group: the artifact's Maven group; its version is that of Spark's own Hadoop.
+        artifact: the artifact's Maven name.
     """
 
     name: str
@@ -62,20 +62,20 @@ CONNECTORS: Mapping[str, Connector] = {
 
 
 def connector_jars(home: Path) -> list[Path]:
-    """The jars of every connector that was fetched into a directory."""
+    """Return the jars of every connector fetched into a directory."""
     return sorted(home.glob("*/*.jar"))
 
 
 def has_connector(home: Path, connector: Connector) -> bool:
-    """Whether its jars are there, in the version that Spark needs."""
+    """Return whether its jars exist in the version Spark needs."""
     return (home / connector.name / f"{connector.artifact}-{hadoop_version()}.jar").is_file()
 
 
 def hadoop_version() -> str:
-    """The version of the Hadoop that PySpark brings.
+    """Return the version of PySpark's Hadoop.
 
     Raises:
-        ConnectorError: PySpark is not installed, or says no version.
+        ConnectorError: PySpark is not installed, or has no version.
     """
     for jar in _spark_jars():
         match = re.fullmatch(r"hadoop-client-runtime-([\d.]+)\.jar", jar)
@@ -86,10 +86,10 @@ def hadoop_version() -> str:
 
 
 def fetch_connector(connector: Connector, home: Path) -> list[Path]:
-    """Have Maven fetch a connector's jars, but for what Spark has itself; they appear all at once.
+    """Fetch a connector's jars by Maven, except Spark's own; they appear all at once.
 
     Raises:
-        ConnectorError: no Maven, or no repository that it reaches.
+        ConnectorError: Maven is missing, or no repository is reachable.
     """
     version = hadoop_version()
     maven = shutil.which("mvn")
@@ -136,12 +136,12 @@ def _copy(maven: str, pom: Path, jars: Path) -> None:
 
 
 def _artifact(jar: str) -> str:
-    """The name of a jar without its version: `commons-codec` of `commons-codec-1.11.jar`."""
+    """Strip the version from a jar's name: `commons-codec` for `commons-codec-1.11.jar`."""
     return re.sub(r"-\d[\w.\-]*\.jar$", "", jar)
 
 
 def _spark_jars() -> list[str]:
-    """The names of PySpark's jars; Spark itself is not loaded."""
+    """List the names of PySpark's jars without loading Spark."""
     spec = importlib.util.find_spec("pyspark")
     places = [] if spec is None else list(spec.submodule_search_locations or ())
     return [jar.name for place in places for jar in Path(place, "jars").glob("*.jar")]

@@ -13,7 +13,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 
 def child_directories(store: Store, directory: str) -> list[str]:
-    """The names of the directories in one, sorted. Symbolic links are none.
+    """List the names of a directory's subdirectories, sorted, without symbolic links.
 
     Raises:
         StorageError: it cannot be listed.
@@ -46,7 +46,7 @@ def _local_children(store: LocalStore, directory: str) -> list[str]:
         with os.scandir(place) as entries:
             return sorted(item.name for item in entries if item.is_dir(follow_symlinks=False))
     except OSError as error:
-        if error.errno in _GONE:  # a moment ago it was there
+        if error.errno in _GONE:  # deleted a moment ago
             return []
         msg = f"Could not list {directory or store.root}: {error.strerror}."
         raise StorageError(msg, "Check the rights of this process.") from error

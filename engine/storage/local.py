@@ -1,9 +1,9 @@
-"""A table in a directory of this machine.
+"""A table in a local directory.
 
 A commit appears whole or not at all: its bytes go to a temporary file of a unique name, are synced,
 and the finished file is linked under the final name; `link` fails if the name is taken. The
 temporary file is never opened again, since after the link both names are the same file. Checksums
-are not synced: one that a power failure takes or tears is as good as none.
+are not synced: a lost or torn one is simply ignored.
 """
 
 import errno
@@ -40,7 +40,7 @@ _NOTHING_THERE = (
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ELOOP,
-)  # a link may lead in a circle
+)  # links may form a cycle
 _CHECKSUM = ".crc"
 _LINKLESS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _NEEDS_LINKS = (
@@ -68,7 +68,7 @@ _NOT_LISTED = (
 
 
 class LocalStore:
-    """The files below one directory, symbolic links that lead out of it excepted."""
+    """The files below one directory, except symbolic links leading out of it."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
@@ -81,30 +81,30 @@ class LocalStore:
         return str(self._root)
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        """A file's bytes, or `length` of them from `start`."""
+        """Read a file, or `length` bytes of it from `start`."""
         with _errors_of("read", path):
             return read_piece(self.locate(path), start or 0, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        """The files of one directory whose names are `start` or later, sorted by name."""
+        """Yield the files of one directory named `start` or later, sorted by name."""
         with _errors_of("list", directory):
             statuses = self._scan(directory, start)
         yield from sorted(statuses, key=lambda status: status.path)
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        """Every file below a directory; directories that are symbolic links are not entered."""
+        """Yield every file below a directory, without entering symbolic links to directories."""
         self.locate(prefix)
         return self._walk(prefix.rstrip("/"), self._status_of)
 
     def list_paths(self) -> Iterator[str]:
-        """The paths that `list_all` has; of most files nothing but their names is looked up."""
+        """Yield the paths of `list_all`, reading only names for most files."""
         return self._walk("", self._path_of)
 
     def stat(self, path: str) -> FileStatus | None:
-        """The file's status, None where there is none."""
+        """Return the file's status, None if it does not exist."""
         with _errors_of("stat", path):
             try:
-                status = os.stat(self.locate(path))  # noqa: PTH116 - once a file of the log
+                status = os.stat(self.locate(path))  # noqa: PTH116 - called for every log file
             except OSError as error:
                 if error.errno in _NOTHING_THERE:
                     return None
@@ -114,7 +114,7 @@ class LocalStore:
         return _status(path, status)
 
     def stat_many(self, paths: Iterable[str]) -> Iterator[FileStatus]:
-        """The statuses of the files that are there and inside the table, looking up each folder once."""
+        """Yield the statuses of existing files inside the table, opening each folder once."""
         for folder, files in _group_by_folder(paths).items():
             with _errors_of("stat", folder or self.root):
                 yield from self._stat_in(folder, files)
@@ -161,11 +161,11 @@ class LocalStore:
             raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file whole, over whatever was there."""
+        """Write a whole file, replacing any existing one."""
         self.put_stream(path, (data,))
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write a large file whole, over whatever was there."""
+        """Write a large file in pieces, replacing any existing one."""
         target = Path(self.locate(path))
         with _errors_of("write", path):
             temporary = self._write_temporary(target, pieces, durable=True)
@@ -177,7 +177,7 @@ class LocalStore:
             sync(target.parent)
 
     def delete(self, path: str) -> None:
-        """Delete a file; one that is absent is deleted already."""
+        """Delete a file, if it exists."""
         with _errors_of("delete", path):
             Path(self.locate(path)).unlink(missing_ok=True)
 
@@ -194,7 +194,7 @@ class LocalStore:
                     os.unlink(name, dir_fd=descriptor)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A file for random access."""
+        """Open a file for random access."""
         with _errors_of("open", path):
             return pa.OSFile(self.locate(path), mode="rb")
 
@@ -227,12 +227,12 @@ class LocalStore:
         return place
 
     def _check_is_file(self, target: Path, path: str) -> None:
-        """Refuse a name that something else than a file takes: no reader would find a file there."""
+        """Refuse a name not taken by a regular file: readers would find no file there."""
         try:
             mode = target.stat().st_mode
         except FileNotFoundError as error:
             if not target.is_symlink():
-                return  # it went meanwhile
+                return  # deleted meanwhile
             msg = f"{path} of {self.root} is a symbolic link to nothing: no file can be written there."
             raise StorageError(msg, _MOVE_AWAY) from error
         if not stat.S_ISREG(mode):
@@ -241,9 +241,9 @@ class LocalStore:
             raise StorageError(msg, _MOVE_AWAY)
 
     def _is_root_unmoved(self) -> bool:
-        """Whether the root is still where it was, which is looked up again for another directory."""
+        """Return whether the root's real path is unchanged; checked again for a new directory."""
         try:
-            status = os.stat(self._root)  # noqa: PTH116 - this is asked for every file
+            status = os.stat(self._root)  # noqa: PTH116 - called for every file
         except OSError:
             return False
         directory = (status.st_dev, status.st_ino)
@@ -265,7 +265,7 @@ class LocalStore:
         return True
 
     def _stat_inside(self, path: str) -> FileStatus | None:
-        """The file's status, None also for a link that leads out of the table."""
+        """Return the file's status, None also for a link leading out of the table."""
         try:
             return self.stat(path)
         except PathOutsideRootError:
@@ -280,7 +280,7 @@ class LocalStore:
             folders += below
 
     def _list_folder(self, folder: str, file_of: _FileOf[File]) -> tuple[list[File], list[str]]:
-        """The files of a folder and the folders in it; none of one that may not be listed."""
+        """List the files and folders of a folder; nothing if it may not be listed."""
         inside = f"{folder}/" if folder else ""
         files: list[File] = []
         below: list[str] = []
@@ -309,7 +309,7 @@ class LocalStore:
 
     @contextmanager
     def _open_folder(self, folder: str) -> Iterator[int]:
-        """A folder that stays the one its path led to, whatever takes its place."""
+        """Open a folder by descriptor, so replacing its path has no effect."""
         descriptor = os.open(f"{self._root}/{check_path(folder)}", os.O_RDONLY | os.O_DIRECTORY)
         try:
             now = os.stat(self.locate(folder))  # noqa: PTH116 - as in `stat`
@@ -347,7 +347,7 @@ class LocalStore:
 
 
 def _group_by_folder(paths: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
-    """Paths and their names, by the folders that they are in."""
+    """Group paths and their names by folder."""
     folders: dict[str, list[tuple[str, str]]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -356,13 +356,13 @@ def _group_by_folder(paths: Iterable[str]) -> Mapping[str, Sequence[tuple[str, s
 
 
 def _status(path: str, status: os.stat_result) -> FileStatus:
-    """What the system says of a file; one written anew is another one, or of another time."""
+    """Build a file's status; its etag changes with every rewrite."""
     etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
     return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
 
 
 def _stat_name(name: str, descriptor: int) -> os.stat_result | None:
-    """What a folder has under a name, None for nothing."""
+    """Return the status of a name in a folder, None if it does not exist."""
     try:
         return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except OSError as error:
@@ -372,7 +372,7 @@ def _stat_name(name: str, descriptor: int) -> os.stat_result | None:
 
 
 def _regular(entry: os.DirEntry[str], *, follow_symlinks: bool = True) -> os.stat_result | None:
-    """A regular file's facts, None for anything else: also for one that was deleted meanwhile."""
+    """Return the status of a regular file, None for anything else and for deleted files."""
     try:
         status = entry.stat(follow_symlinks=follow_symlinks)
     except OSError as error:
@@ -384,7 +384,7 @@ def _regular(entry: os.DirEntry[str], *, follow_symlinks: bool = True) -> os.sta
 
 @contextmanager
 def _errors_of(verb: str, path: str) -> Iterator[None]:
-    """Turn what the system says into the engine's errors."""
+    """Convert the system's errors to the engine's."""
     try:
         yield
     except FileExistsError as error:
@@ -398,7 +398,7 @@ def _errors_of(verb: str, path: str) -> Iterator[None]:
 
 
 def system_failure(verb: str, path: str, error: OSError | ValueError) -> StorageError:
-    """What the system says of a file, as the engine's error."""
+    """Build the engine's error for a system error on a file."""
     code = errno.errorcode.get(getattr(error, "errno", None) or 0, type(error).__name__)
     msg = f"Could not {verb} {path}: {getattr(error, 'strerror', None) or error} ({code})."
     return StorageError(msg, "Check the disk and the permissions, then try again.")

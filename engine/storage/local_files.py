@@ -1,4 +1,4 @@
-"""Files of this machine as the system gives and takes them: read, linked, synced. What fails is an `OSError`."""
+"""Local files at the level of the system: reading, linking, syncing. Failures are `OSError`s."""
 
 import errno
 import os
@@ -36,11 +36,11 @@ def read_piece(place: str, start: int, length: int | None) -> bytes:
 
 @contextmanager
 def one_at_a_time(target: Path) -> Iterator[bool]:
-    """Held while a file is written under a name that one alone gets: whoever waited finds it taken.
+    """Hold a lock while writing under a name only one writer gets: waiting writers find it taken.
 
-    Other processes do not wait; neither does a fork of this one for threads that it does not have.
-    A disk may answer one thread late or never, and names of other disks share its lock: whoever has
-    waited for long goes on without it (False), and so do those who come after.
+    Other processes do not wait, nor does a forked child for threads it does not have. A disk may
+    respond to a thread late or never, and names of other disks share its lock: after a long wait a
+    writer continues without it (False), and so do later ones.
     """
     place = hash(target) % len(_LOCKS)
     lock = _LOCKS[place]
@@ -110,7 +110,7 @@ def sync(path: Path) -> None:
 
 
 def unlink_quietly(path: Path) -> None:
-    """Delete a temporary file; one that stays is invisible to readers, and VACUUM removes it."""
+    """Delete a temporary file; a leftover is invisible to readers, and VACUUM removes it."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

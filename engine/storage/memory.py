@@ -1,6 +1,6 @@
-"""Tables in memory: for tests and demonstrations.
+"""Tables in memory, for tests and demonstrations.
 
-Files are kept for the whole process by URL, so that two handles of one table share them.
+Files are kept for the whole process by URL, so two handles of one table share them.
 """
 
 import itertools
@@ -28,9 +28,9 @@ class _File:
 
 _files: dict[str, _File] = {}
 _etags = itertools.count()
-_names: list[str] = []  # the same, sorted: what lies below a URL stands together
+_names: list[str] = []  # sorted keys: the files below a URL are adjacent
 _lock = threading.Lock()
-_LAST = "\U0010ffff"  # no name sorts after it
+_LAST = "\U0010ffff"  # sorts after every name
 
 
 class MemoryStore:
@@ -45,13 +45,13 @@ class MemoryStore:
         return self._root
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        """A file's bytes, or `length` of them from `start`."""
+        """Read a file, or `length` bytes of it from `start`."""
         data = self._find(path).data
         begin = start or 0
         return data[begin:] if length is None else data[begin : begin + length]
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        """The files of one directory whose names are `start` or later, sorted by name."""
+        """Yield the files of one directory named `start` or later, sorted by name."""
         inside = f"{check_path(directory)}/" if directory else ""
         statuses = (
             status for status in self.list_all(directory) if "/" not in status.path[len(inside) :]
@@ -71,7 +71,7 @@ class MemoryStore:
         yield from statuses
 
     def stat(self, path: str) -> FileStatus | None:
-        """The file's status, None where there is none."""
+        """Return the file's status, None if it does not exist."""
         content = _files.get(self._key(path))
         return None if content is None else content.status(path)
 
@@ -85,23 +85,23 @@ class MemoryStore:
             _write(key, data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file over whatever was there."""
+        """Write a file, replacing any existing one."""
         with _lock:
             _write(self._key(path), data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write a file over whatever was there."""
+        """Write a file in pieces, replacing any existing one."""
         self.put(path, b"".join(pieces))
 
     def delete(self, path: str) -> None:
-        """Delete a file; one that is absent is deleted already."""
+        """Delete a file, if it exists."""
         key = self._key(path)
         with _lock:
             if _files.pop(key, None) is not None:
                 del _names[bisect_left(_names, key)]
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A file for random access."""
+        """Open a file for random access."""
         return pa.BufferReader(self._find(path).data)
 
     def make_durable(self, paths: Iterable[str]) -> None:
@@ -119,7 +119,7 @@ class MemoryStore:
 
 
 def _write(key: str, data: bytes) -> None:
-    """Called with the lock held."""
+    """Store a file; the caller holds the lock."""
     if key not in _files:
         insort(_names, key)
     _files[key] = _File(bytes(data), time.time_ns() // 1_000_000, str(next(_etags)))

@@ -1,7 +1,7 @@
 """Tables in S3, Google Cloud Storage and Azure Blob Storage, through obstore.
 
-Put-if-absent is the store's own conditional put. A put whose answer was lost raises
-`StorageOutcomeUnknownError`: the object may be there.
+Put-if-absent is the store's own conditional put. A put with a lost response raises
+`StorageOutcomeUnknownError`: the object may exist.
 """
 
 import io
@@ -57,15 +57,15 @@ _asking_process: int | None = None
 
 
 def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
-    """The store of a table in an object store.
+    """Open the store of a table in an object store.
 
     Args:
-        root: normalised, `scheme://bucket/path`.
-        storage_options: keys as obstore and object_store spell them, with or without the provider's
-            prefix, in any case.
+        root: normalized, `scheme://bucket/path`.
+        storage_options: keys as in obstore and object_store, with or without the provider's prefix,
+            in any case.
 
     Raises:
-        RequestError: an option that does not exist.
+        RequestError: an option does not exist.
     """
     scheme, _, rest = root.partition("://")
     bucket, _, prefix = rest.partition("/")
@@ -100,7 +100,7 @@ class ObjectStore:
         return self._root
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        """An object's bytes, or `length` of them from `start`."""
+        """Read an object, or `length` bytes of it from `start`."""
         if start is None and length is None:
             with self._errors_of("read", path):
                 return bytes(obstore.get(self._inner, check_path(path)).bytes())
@@ -114,14 +114,14 @@ class ObjectStore:
         return self.read_range(path, begin, end - begin)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`, all of which must be there."""
+        """Read exactly `length` existing bytes from `start`."""
         with self._errors_of("read", path):
             return bytes(
                 obstore.get_range(self._inner, check_path(path), start=start, length=length)
             )
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        """The objects directly under a prefix whose names are `start` or later, sorted by name."""
+        """Yield the objects directly under a prefix named `start` or later, sorted by name."""
         inside = f"{check_path(directory)}/" if directory else ""
         offset = f"{inside}{start[:-1]}" if start else None
         statuses = (
@@ -139,7 +139,7 @@ class ObjectStore:
         yield from self._list(check_path(prefix), None)
 
     def list_directories(self, prefix: str) -> list[str]:
-        """The names between a prefix and the next `/`, sorted: what would be directories."""
+        """List the directory names under a prefix, up to the next `/`, sorted."""
         inside = f"{check_path(prefix)}/" if prefix else ""
         with self._errors_of("list", prefix):
             listed = obstore.list_with_delimiter(self._inner, prefix or None)
@@ -154,7 +154,7 @@ class ObjectStore:
             return any(chunk for chunk in chunks)
 
     def stat(self, path: str) -> FileStatus | None:
-        """The object's status, None where there is none."""
+        """Return the object's status, None if it does not exist."""
         try:
             with self._errors_of("stat", path):
                 return _status(obstore.head(self._inner, check_path(path)))
@@ -176,7 +176,7 @@ class ObjectStore:
             obstore.put(self._inner, check_path(path), data, mode="create", use_multipart=False)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write an object over whatever was there."""
+        """Write an object, replacing any existing one."""
         with self._errors_of("write", path, writing=True):
             obstore.put(self._inner, check_path(path), data)
 
@@ -186,7 +186,7 @@ class ObjectStore:
             obstore.put(self._inner, check_path(path), iter(pieces))
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that is absent is deleted already."""
+        """Delete an object, if it exists."""
         try:
             with self._errors_of("delete", path):
                 obstore.delete(self._inner, check_path(path))
@@ -194,14 +194,14 @@ class ObjectStore:
             return
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """An object for random access."""
+        """Open an object for random access."""
         status = self.stat(path)
         if status is None:
             raise _file_missing_error(path)
         return pa.PythonFile(_ObjectReader(self, status), mode="r")
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """What an object store has accepted is durable."""
+        """Do nothing: stored objects are durable."""
 
     def _list(self, prefix: str, offset: str | None) -> Iterator[FileStatus]:
         with self._errors_of("list", prefix):
@@ -213,7 +213,7 @@ class ObjectStore:
 
     @contextmanager
     def _errors_of(self, verb: str, path: str, *, writing: bool = False) -> Iterator[None]:
-        """Turn what the store says into the engine's errors."""
+        """Convert the store's errors to the engine's."""
         _check_process(self._root)
         try:
             yield
@@ -228,7 +228,7 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             words = _words_of(error)
             is_refused = _is_refusal(error)
-            # what an earlier try of a put did is not known where a later one is refused
+            # the outcome of an earlier try of a put is unknown if a later one is refused
             is_unknown = writing and not (is_refused and _FIRST_TRY in str(error))
             kind = StorageOutcomeUnknownError if is_unknown else StorageError
             if is_refused:
@@ -244,10 +244,10 @@ class ObjectStore:
 
 
 def _check_process(root: str) -> None:
-    """Make sure that the client has its threads: a fork of a process that asked a store has none.
+    """Refuse a client in a forked child, which lacks the client's threads.
 
     Raises:
-        StorageError: it would wait for ever.
+        StorageError: the process was forked after using a store, and would wait forever.
     """
     global _asking_process
     process = os.getpid()
@@ -294,9 +294,9 @@ class _ObjectReader(io.RawIOBase):
 
 
 def _find_probe_place(root: str, options: Mapping[str, str]) -> str | None:
-    """The bucket whose conditional puts are tried before they are relied on; None where they need not.
+    """Return the bucket whose conditional puts must be tested first, or None.
 
-    Google's and Azure's stores have them; S3's language is spoken by many.
+    Google's and Azure's stores have them; many stores implement S3's interface.
     """
     lowered = {key.lower(): str(value) for key, value in options.items()}
     if not root.startswith("s3://") or lowered.get(_UNSAFE, "").lower() == "true":
@@ -348,7 +348,7 @@ def _split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str
 
 def _status(meta: Any) -> FileStatus:  # noqa: ANN401 - obstore's ObjectMeta
     modified_ms = int(meta["last_modified"].timestamp() * 1000)
-    etag = meta["e_tag"]  # Azure has it in quotes, and without them where it lists
+    etag = meta["e_tag"]  # Azure quotes it, except in listings
     return FileStatus(
         str(meta["path"]), int(meta["size"]), modified_ms, etag and str(etag).strip('"')
     )
@@ -366,7 +366,7 @@ def _first_line(error: Exception) -> str:
 _NO_BUCKET = "NoSuchBucket"
 _OTHER_REGION = re.compile(
     r"redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed"
-    r"|status code: 400 Bad Request$"  # an answer to HEAD has no words
+    r"|status code: 400 Bad Request$"  # a response to HEAD has no message
 )
 _FIRST_TRY = "retries: 0,"
 _REFUSED = re.compile(r"status code: 40[13]\b")
@@ -374,14 +374,14 @@ _STORE_SAYS = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the store answered that the credentials do not do; a listing's has no type of its own."""
+    """Return whether the store refused the credentials; listings lack a specific error type."""
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return True
     return isinstance(error, BaseError) and _REFUSED.search(str(error)) is not None
 
 
 def _words_of(error: Exception) -> str:
-    """What the store itself said where it said something, else what the client makes of it."""
+    """Return the store's own message if there is one, else the client's."""
     match = _STORE_SAYS.search(str(error))
     if match is None:
         return _first_line(error).rstrip(" .:")

@@ -1,4 +1,4 @@
-"""Whether files are there, asked of the store in the way that takes the fewest turns; and many deleted."""
+"""Existence of files, checked with the fewest requests; and deletion of many files."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ _LISTED_FOR_ONE = 12
 
 @dataclass(frozen=True, slots=True)
 class StoreListing:
-    """What lies below a root, by its paths. `listed` is what the store said of it, None where nothing yet."""
+    """The paths below a root. `listed` holds their statuses, None if not yet read."""
 
     store: Store
     paths: Collection[str]
@@ -28,7 +28,7 @@ class StoreListing:
 
     @classmethod
     def list_store(cls, store: Store) -> "StoreListing":
-        """Everything that a store has. On this machine nothing but names is looked up.
+        """List everything in a store; on a local one, only names are read.
 
         Raises:
             StorageError: it cannot be listed.
@@ -39,10 +39,10 @@ class StoreListing:
         return cls(store, listed.keys(), listed)
 
     def statuses(self, paths: Iterable[str]) -> list[FileStatus]:
-        """What the store says of some of the paths; of a file that is gone by now it may say nothing.
+        """Return the statuses of some of the paths; deleted files may be missing.
 
         Raises:
-            StorageError: the store could not say.
+            StorageError: the store did not answer.
         """
         if self.listed is not None:
             return [self.listed[path] for path in paths]
@@ -52,28 +52,28 @@ class StoreListing:
 
 
 def find_missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
-    """The files that are not there, sorted.
+    """Return the missing files, sorted.
 
     Args:
-        store: the table's.
+        store: the table's store.
         paths: decoded, relative to the root.
-        neighbor_count: how many other files lie below the root, as far as is known.
+        neighbor_count: the known number of other files below the root.
 
     Raises:
-        StorageError: the store could not say.
+        StorageError: the store did not answer.
     """
     there = {status.path for status in statuses_of(store, paths, neighbor_count)}
     return sorted(set(paths) - there)
 
 
 def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[FileStatus]:
-    """What the store says of those files that are there, sorted by path.
+    """Return the statuses of the existing files, sorted by path.
 
-    A few are requested by name, of an object store several at a time, many on this machine a folder's
-    at once. Elsewhere many are found by one listing, where they are a good part of all that lies
-    below the table. What that lacks is requested by name before it is missing.
+    A few files are requested by name, in parallel on an object store; many local ones folder by
+    folder. On an object store, many are found by one listing if they are a good part of all files.
+    Files missing from it are requested by name.
 
-    Args, Raises: as `find_missing_files`.
+    Args, Raises: as in `find_missing_files`.
     """
     asked = set(paths)
     there: list[FileStatus] = []
@@ -104,9 +104,9 @@ def delete_files(store: Store, paths: Sequence[str]) -> None:
 def read_ahead(
     store: Store, read: Callable[[Item], Answer], items: Sequence[Item], at_once: int = _READERS
 ) -> Iterator[Answer]:
-    """What a call of the store gives for each item, in their order, of an object store several at a time.
+    """Yield a store call's result for each item in order, in parallel on an object store.
 
-    A small file of this machine is read sooner than a thread is told to.
+    A small local file is read faster than a thread is started.
     """
     if len(items) < 2 or not is_remote(store):
         yield from map(read, items)

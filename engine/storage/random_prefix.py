@@ -1,4 +1,4 @@
-"""Random directories, which spread a large table's files over what an object store calls its keys."""
+"""Random directories to spread a large table's files over an object store's key space."""
 
 import secrets
 import string

@@ -1,4 +1,4 @@
-"""Lines and records of text files, read on executors with their numbers, so that a bad one has a name."""
+"""Lines and records of text files, numbered on executors so that errors can name them."""
 
 import posixpath
 from collections import Counter
@@ -46,7 +46,7 @@ class CsvDialect:
 
 
 def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
-    """The names in a file's header, or `_c0`, `_c1` … where it has none.
+    """Return the names in a file's header, or `_c0`, `_c1` … without one.
 
     Raises:
         pa.ArrowInvalid: the first lines are not CSV.
@@ -61,7 +61,9 @@ def names_in_head(head: bytes, dialect: CsvDialect, shown: str) -> list[str]:
     if not head.strip():
         return []
     first_line = head.lstrip(b"\r\n").partition(b"\n")[0]
-    check_width(1 + first_line.count(dialect.delimiter.encode()), shown)  # each column costs memory
+    check_width(
+        1 + first_line.count(dialect.delimiter.encode()), shown
+    )  # every column needs memory
     reader = pa_csv.open_csv(
         pa.BufferReader(head),
         read_options=pa_csv.ReadOptions(
@@ -74,12 +76,12 @@ def names_in_head(head: bytes, dialect: CsvDialect, shown: str) -> list[str]:
 
 
 def check_header(names: Sequence[str], shown: str) -> None:
-    """Refuse a header that is none.
+    """Refuse an invalid header.
 
     Raises:
         RequestError: it is empty.
         TooManyColumnsError: more than `MAX_COLUMNS`.
-        SchemaMismatchError: it has a name twice.
+        SchemaMismatchError: it repeats a name.
     """
     if not names:
         msg = f"{shown} is empty."
@@ -111,18 +113,17 @@ def iter_csv(
     text: bytes | None = None,
     before: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Records as text columns, then the file, the record's number and its problem if any.
+    """Yield records as text columns, then the file, the record's number and its problem if any.
 
-    Numbers count records from 1, a header among them, empty lines not.
-
-    Records with too few or too many values come as nulls with a problem.
+    Records are numbered from 1, including a header, without empty lines. Records with too few or
+    too many values are nulls with a problem.
 
     Args:
         file: the file.
-        dialect: how it is written.
+        dialect: its CSV dialect.
         columns: the names of its columns.
-        text: some of its lines, read already; None for all of the file.
-        before: how many records of the file stand before them.
+        text: some of its lines, already read; None for the whole file.
+        before: the number of records before them in the file.
     """
     bad: list[pa_csv.InvalidRow] = []
     header = dialect.header and not before
@@ -155,7 +156,7 @@ def iter_csv(
 
 
 def _is_one_line(file: TextFile, text: bytes | None) -> bool:
-    """Whether a header is all there is; Arrow cannot skip a line that does not end."""
+    """Return whether the file is only a header; Arrow cannot skip an unterminated line."""
     if text is None and file.size_bytes > _HEADER_BYTES:
         return False
     if text is None:
@@ -172,9 +173,9 @@ def _open_text(file: TextFile, text: bytes | None) -> pa.NativeFile:
 def iter_lines(
     file: TextFile, *, text: bytes | None = None, before: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Lines that are not blank, as one column `value`, with file, number (from 1) and no problem.
+    """Yield nonblank lines as one column `value`, with file, number (from 1) and no problem.
 
-    `text` are some of the file's lines, read already, after `before` others.
+    `text` are some of the file's lines, already read, after `before` others.
     """
     if text is not None:
         yield _line_batch(text.split(b"\n"), before, file)
@@ -191,7 +192,7 @@ def iter_lines(
 
 
 def _numbers(last: int, count: int, bad: set[int | None]) -> list[int]:
-    """The numbers of the next good records, those of bad ones left out."""
+    """Return the numbers of the next good records, skipping bad ones."""
     if not bad:
         return list(range(last + 1, last + count + 1))
     starts: list[int] = []

@@ -42,10 +42,10 @@ class ResolvedPath:
 
 
 def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Store:
-    """The store of a table.
+    """Open the store of a table.
 
     Raises:
-        UnsupportedSchemeError: no store here serves the URI's scheme.
+        UnsupportedSchemeError: no store serves the URI's scheme.
     """
     root = normalise_uri(uri)
     scheme = root.partition("://")[0] if "://" in root else ""
@@ -57,10 +57,10 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> St
 
 
 def open_beside(store: Store, root: str) -> Store:
-    """The store of an allowed root: of the same provider as the table, it gets the table's options.
+    """Open the store of an allowed root, with the table's options if both have one provider.
 
     Raises:
-        UnsupportedSchemeError: no store here serves the root's scheme.
+        UnsupportedSchemeError: no store serves the root's scheme.
     """
     same = normalise_uri(root).partition("://")[0] == store.root.partition("://")[0]
     return open_store(
@@ -96,17 +96,16 @@ def normalise_uri(uri: str) -> str:
 
 
 def real_place(uri: str) -> str:
-    """The one name of a place under any name of it: on this machine symbolic links are followed."""
+    """Return a location's canonical name; on a local disk symbolic links are resolved."""
     root = normalise_uri(uri)
     return root if "://" in root else os.path.realpath(root)
 
 
 def is_same_place(uri: str, other: str) -> bool:
-    """Whether two URIs lead to one place: a directory that has several names is one.
+    """Return whether two URIs lead to the same place, even under different names.
 
     Raises:
-        RequestError: nobody can say: one names the account of an Azure container, the other leaves
-            it to the options.
+        RequestError: undecidable: only one names the account of an Azure container.
     """
     if uri == other:
         return True
@@ -121,17 +120,17 @@ def is_same_place(uri: str, other: str) -> bool:
 
 
 def _is_same_directory(one: str, two: str) -> bool:
-    """As where a disk is mounted twice, or takes names that differ in case for one."""
+    """Return whether two paths are one directory, as on disks mounted twice or ignoring case."""
     if "://" in one or "://" in two:
         return False
     try:
         return Path(one).samefile(two)
-    except OSError:  # one is not there
+    except OSError:  # one does not exist
         return False
 
 
 def _azure_account(place: str) -> tuple[str | None, str]:
-    """A place in Azure without its account, and the account; None for places elsewhere."""
+    """Split an Azure location into path and account; None for other locations."""
     scheme, _, rest = place.partition("://")
     if scheme != "az":
         return None, ""
@@ -153,7 +152,7 @@ def _no_place(text: str) -> RequestError:
 
 
 def local_path(uri: str) -> Path | None:
-    """The directory of a table on this machine, None for one elsewhere."""
+    """Return the directory of a local table, None for a remote one."""
     root = normalise_uri(uri)
     return None if "://" in root else Path(root)
 
@@ -161,15 +160,15 @@ def local_path(uri: str) -> Path | None:
 def resolve_log_path(
     root: str, path_in_log: str, allowed_roots: Sequence[str] = ()
 ) -> ResolvedPath:
-    """Where a path of the log leads.
+    """Resolve a path of the log.
 
     Args:
-        root: the table's root, normalised.
+        root: the table's root, normalized.
         path_in_log: percent-encoded; relative to the root, absolute, or a URL.
-        allowed_roots: other places that may be read.
+        allowed_roots: other readable locations.
 
     Raises:
-        PathOutsideRootError: it leads out of the table and out of every allowed root.
+        PathOutsideRootError: it leads out of the table and of every allowed root.
         MalformedLogError: it is not a path.
     """
     if is_plain_path(path_in_log):
@@ -190,7 +189,7 @@ def resolve_log_path(
 
 
 def is_plain_path(path_in_log: str) -> bool:
-    """Whether a path of a log leads to the file of that very name below the root, as most do."""
+    """Return whether a log path is literally the file's path below the root, as most are."""
     return _PLAIN.fullmatch(path_in_log) is not None
 
 
@@ -242,14 +241,14 @@ def _relative_path(root: str, target: str) -> str | None:
 
 
 def _relative_real_path(root: str, target: str) -> str | None:
-    """The path below a root of this machine that one of the two names by a symbolic link."""
+    """Return the path below a local root if symbolic links lead there, else None."""
     if "://" in root or "://" in target:
         return None
     return _relative_path(os.path.realpath(root), os.path.realpath(target))
 
 
 def _strip_authority(path: str) -> str:
-    """`///a` and `/a` are `/a`; `//host/a` is `/a` of this machine only for localhost."""
+    """Strip an empty or local authority from a path: `///a`, `//localhost/a` and `/a` are `/a`."""
     if not path.startswith("//") or path.startswith("///"):
         return path
     host, _, rest = path[2:].partition("/")

@@ -51,10 +51,10 @@ _FIRST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """What a commit needs of the world: the log, the time, whoever watches, what it staged, rows.
+    """The environment of a commit: log, clock, observer, limits, staged files and rows.
 
-    `read` is the version that the transaction read, None where it creates the table. `count_rows`
-    counts the rows of a file by its footer.
+    `read` is the version the transaction read, None if it creates the table. `count_rows` counts
+    the rows of a file by its footer.
     """
 
     store: Store
@@ -67,18 +67,18 @@ class Committer:
     count_rows: Callable[[str], int]
 
     def commit(self, txn: ObservedTransaction, pending_commit: PendingCommit) -> CommitOutcome:
-        """Take a transaction into the log.
+        """Commit a transaction to the log.
 
         Raises:
             ConflictError: a winning commit made it unserializable. Nothing was written.
-            LogCleanedError: the winning commits can no longer be read. Nothing was written.
-            TableReplacedError: another table is in the place of the one read. Nothing was written.
-            StagedFilesGoneError: files that it adds have been deleted. Nothing was written.
-            VacuumUnderWayError: they may be about to be deleted. Nothing was written.
+            LogCleanedError: the winning commits are no longer readable. Nothing was written.
+            TableReplacedError: another table replaced the one read. Nothing was written.
+            StagedFilesGoneError: added files have been deleted. Nothing was written.
+            VacuumUnderWayError: a VACUUM may delete added files. Nothing was written.
             StorageError: the store failed before the log was written. Nothing was written.
-            MaxCommitRetriesError: it lost the race too often. Nothing was written.
-            CommitOutcomeUnknownError: the store would not say whether the commit landed.
-            DataFileError: a staged file whose rows are to get ids cannot be read.
+            MaxCommitRetriesError: other commits came first too often. Nothing was written.
+            CommitOutcomeUnknownError: the store did not report whether the commit landed.
+            DataFileError: a staged file is unreadable whose rows need ids.
         """
         doubts, before = 0, None
         pending_commit = self._count_numbered_rows(pending_commit)

@@ -160,7 +160,7 @@ def _check_continued(store: Store, read: TableState, validated_version: int) -> 
             raise TableReplacedError(store.root, read.version)
         return
     except (VersionNotFoundError, LogGapError):
-        pass  # it was cleaned away
+        pass  # cleaned away
     except TableNotFoundError as error:
         raise TableReplacedError(store.root, read.version) from error
     try:

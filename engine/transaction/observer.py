@@ -118,7 +118,7 @@ def tell_committed(
     """Notify an observer of a commit; log its errors, since the commit cannot be undone."""
     try:
         observer.committed(txn, committed_version)
-    except Exception:  # noqa: BLE001 - an observer may be anybody's
+    except Exception:  # noqa: BLE001 - observers may raise anything
         _log.exception("An observer failed at version %s, which is committed.", committed_version)
 
 

@@ -12,11 +12,11 @@ from engine.errors import ConflictSide
 class ResolvedConflict:
     """A conflict that did not abort this transaction, and why.
 
-    Rows were different, or the winning commit only enabled features: then there are no files. `rule`
-    names the check that fails otherwise, `files` the paths that both sides touched,
-    `row_count` the rows compared or rebased, `how` the means: merged deletion vectors, a row
-    map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
-    the path and position they had. `decision` records how it was decided, `current` is this
+    Both sides changed different rows, or the winning commit only enabled features: then there are
+    no files. `rule` names the check that fails otherwise, `files` the paths both sides touched,
+    `row_count` the rows compared or rebased, `how` the means: merged deletion vectors, a row map,
+    row ids or rows read. `duration_ms` is the time it took. `rows` are the first of these rows, by
+    original path and position. `decision` records how it was decided, `current` is this
     transaction.
     """
 

@@ -123,7 +123,7 @@ def prepare_commit(
     check_iceberg_rules(actions, before, after)
     terms = before or after
     entirely = read_by_staging(actions, live) | reads.entirely
-    needs_time = after.stamps_commits or not actions  # it may take a listing to know
+    needs_time = after.stamps_commits or not actions  # reading it may need a listing
     read_version = snapshot.version if snapshot else -1
     mark = high_water_mark(snapshot.domains.values()) if snapshot else -1
     last_numbered = _last_numbered(snapshot) if snapshot and after.gives_row_ids else None

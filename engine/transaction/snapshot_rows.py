@@ -99,7 +99,7 @@ class SnapshotRows:
         if read.condition is not None:
             mask = self._test_condition(read.condition, rows)
             row_numbers, rows = row_numbers[_convert_to_mask(mask)], rows.filter(mask)
-        if self._matcher is not None and rows.num_rows:  # it may ask Spark, so it comes last
+        if self._matcher is not None and rows.num_rows:  # last, because it may use Spark
             row_numbers = row_numbers[_convert_to_mask(self._matcher(rows))]
         return BitMap64(row_numbers.tolist())
 
