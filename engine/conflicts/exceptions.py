@@ -116,7 +116,7 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         ConcurrentDeleteReadException,
         "Another commit deleted or rewrote a file that this write had read.",
         (
-            "UPDATE, DELETE or MERGE of the same files or rows",
+            "UPDATE, DELETE or MERGE of the same files or rows (two DELETEs only where files decide)",
             "OPTIMIZE that orders rows (ZORDER BY, or a clustered table), or on a table without"
             " deletion vectors",
             "A write that reads the whole table while another changes any of it",

@@ -22,6 +22,7 @@ from engine.conflicts.row_resolution import ComparedFile, RestagedFile, RowResol
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
+LEFT_OUT = "rows that both delete left out"
 _READ = "rows read"
 
 
@@ -166,7 +167,7 @@ def _delete_what_is_left(
     out.restaged[ours.path] = (
         _restage_change(ours.remove, ours.add, taken.latest, left, rows) if left else RestagedFile()
     )
-    out.settle(ours.path, taken.gone | changed, _MERGED)
+    out.settle(ours.path, taken.gone | changed, LEFT_OUT if shared else _MERGED)
 
 
 def _restage_change(

@@ -47,7 +47,7 @@ TERMS = (
     ),
     Term(
         "resolved (at row level)",
-        "of a conflict: both sides changed the same files but different rows, and both committed",
+        "of a conflict: both sides changed the same files, their rows decided, and both committed",
     ),
     Term("rebased", "applied on top of commits that came later than the read version"),
     Term(

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from engine.conflict_facts import Decision, Rule, Subclass, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
 from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
+from engine.conflicts.row_pairs import LEFT_OUT
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
@@ -232,6 +233,8 @@ def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     """Rows decided: because they were traced, because none of them was new, or were others."""
     if rule not in FILE_RULES:
         return CheckCell("ok", "features enabled")
+    if LEFT_OUT in winner.how and rule is not Rule.DATA_ADDED:
+        return CheckCell("joint", "rows left out")
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")
     return (

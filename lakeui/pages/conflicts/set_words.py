@@ -67,6 +67,9 @@ def _describe_side(changes: SideChanges, change: str, remove: str, add: str) -> 
 def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[str]:
     shared = decision.shared_files
     count = max(conflict.file_count, len(shared))  # those whose rows were compared, too
+    if not count and conflict.kind == Conflict.Kind.RESOLVED:
+        yield f"No file is in both: v{conflict.winning_version} changed the table's definition alone."
+        return
     if not count:
         yield "No file is in both: both changed the table's definition or its progress marks."
         return

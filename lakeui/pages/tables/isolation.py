@@ -120,12 +120,12 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
 
 
 RULE_TEXTS = {
-    Verdict.NEVER: "No check finds that the two overlap, whatever rows they touch: both commit.",
+    Verdict.NEVER: "No check stops the later write, whatever rows the two touch: both commit.",
     Verdict.SAME_ROW: "Each file that both touch is compared row by row: the positions that the later write "
     "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
     "the deletion vectors are merged and the later commit goes on. One row in common: it is aborted.",
     Verdict.SAME_FILES: "Conflicts are decided at file level here: if the later write read or removed a file that the earlier one "
-    "added to or rewrote, it is aborted, whichever rows they touched.",
+    "added to or rewrote, it is aborted, whichever rows they touched. A DELETE passes a DELETE that removed the whole file.",
     Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches. On a table "
     "with an identity column an INSERT, and a MERGE that inserts, is such a change.",
 }

@@ -8,12 +8,14 @@ import pytest
 
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.conflicts.footprint import both_delete
+from engine.conflicts.row_pairs import LEFT_OUT
 from engine.errors import ConflictError
 from engine.log.commits import read_commit
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from engine.transaction.outcome import ResolvedConflict
 from tests.engine.conflicts.overlaps import add, current, remove, vector, where, winner
 
 CONDITIONS = ("id = 2", "id <= 3", "id <= 2", "id = 5", "id >= 0", "id < 0")
@@ -24,11 +26,15 @@ class _Meanwhile(TransactionObserver):
 
     def __init__(self, table: DeltaTable, statement: str) -> None:
         self._table, self._statement = table, statement
+        self.hows: list[str] = []
 
     def staged(self, txn: object) -> None:  # noqa: ARG002
         statement, self._statement = self._statement, ""
         if statement:
             run(statement, DeltaTable(self._table.store))
+
+    def conflict_resolved(self, txn: object, conflict: ResolvedConflict) -> None:  # noqa: ARG002
+        self.hows.append(conflict.how)
 
 
 @pytest.fixture
@@ -81,6 +87,15 @@ def test_the_change_feed_names_each_deleted_row_once(create, empty_table, vector
             assert {row["_change_type"] for row in changes} == {"delete"}
     every = {(first, second) for first in CONDITIONS[:-1] for second in CONDITIONS[:-1]}
     assert both_commit == every if vectors == "true" else ("id >= 0", "id >= 0") in both_commit
+
+
+def test_the_record_says_whether_rows_were_shared(create, empty_table):
+    for second, how in (("id = 2", LEFT_OUT), ("id = 3", "deletion vectors merged")):
+        create("true")
+        meanwhile = _Meanwhile(empty_table, "DELETE FROM t WHERE id <= 2")
+        run(f"DELETE FROM t WHERE {second}", empty_table, observer=meanwhile)
+        [said] = meanwhile.hows
+        assert set(said.split(", ")) == {how, "rows read"}, second
 
 
 def test_a_program_that_stages_change_files_shares_no_rows():

@@ -17,6 +17,8 @@ from engine.conflict_facts import (
     SideFile,
     SideReads,
     Subclass,
+    Verdict,
+    WinnerVerdicts,
 )
 from engine.conflicts.checker import CHECKS, find_conflict
 from engine.conflicts.decision import decision_of, stop_at_rule
@@ -28,6 +30,7 @@ from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
+from lakeui.pages.conflicts.set_words import set_words
 from tests.engine.conflicts.test_checks import ROWS
 from tests.lakeui.factories import make_conflict, make_job
 from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
@@ -323,3 +326,28 @@ def test_labels_of_rows_that_would_lie_on_each_other_are_hidden_in_narrow_window
         assert spans
         assert all(end <= start for (_, end), (start, _) in pairwise(spans))
         assert all(start >= 0 and end <= 100 for start, end in spans)
+
+
+@pytest.mark.parametrize(
+    ("rule", "how", "cell", "said"),
+    [
+        (Rule.READ_FILE_REMOVED, "rows that both delete left out, rows read", "rows left out", "1 file"),
+        (Rule.READ_FILE_REMOVED, "deletion vectors merged", "other rows", "1 file"),
+        (Rule.PROTOCOL_CHANGED, "it only enabled v2Checkpoint, which running writes need not heed",
+         "features enabled", "No file is in both: v2 changed the table's definition alone."),
+    ],
+)  # fmt: skip
+def test_a_resolved_conflict_says_by_what(client_for, lake, rule, how, cell, said):
+    verdicts = dict.fromkeys(Rule, Verdict.PASSES) | {rule: Verdict.RESOLVED}
+    winners = (WinnerVerdicts(2, "DELETE", verdicts, how),)
+    decision = Decision(SideReads(), SideChanges(), SideChanges(), winners)
+    conflict = make_conflict(
+        lake.table, kind="resolved", rule=rule, exception="", subclass="", winning_version=2,
+        file_count=int(rule is Rule.READ_FILE_REMOVED),
+        facts={"how": how, "decision": asdict(decision)},
+    )  # fmt: skip
+    body = _page(client_for("viewer"), conflict)
+    assert how in body
+    assert cell in body
+    assert said in " ".join(set_words(conflict, decision))
+    assert "0 files and went through" not in body
