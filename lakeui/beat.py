@@ -1,8 +1,10 @@
-"""What asks for the tasks that recur: a wall clock that is set back does not silence it.
+"""The scheduler of recurring tasks: it survives a wall clock that is set back.
 
-Celery's keeps when each task ran and shall run next as moments of that clock. A machine that starts with
-a wrong one and is set right an hour back would ask for nothing for an hour: no lost job is found, no
-table mirrored, no schedule fired, no alert told.
+Celery's scheduler stores each task's last and next run as times of that clock. On a machine whose
+wrong
+clock is set back by an hour, it would send nothing for an hour: no lost job is found, no table
+mirrored,
+no schedule fired, no alert sent.
 """
 
 import logging
@@ -22,10 +24,10 @@ SLACK = timedelta(seconds=5)
 
 
 class Entry(ModelEntry):  # type: ignore[misc]  # it comes without types
-    """A task that recurs."""
+    """A recurring task."""
 
     def is_due(self) -> schedstate:
-        """As usual; one that ran at a moment yet to come is counted on from now."""
+        """Return as Celery does; a last run in the future counts as now."""
         now: datetime = self._default_now()
         if self.model.last_run_at > now + SLACK:
             self.last_run_at = self.model.last_run_at = now

@@ -1,11 +1,13 @@
-"""Requests that stay open: places for them, how they wait, and streams of server-sent events.
+"""Requests that stay open: their slots, their waiting, and streams of server-sent events.
 
-Pages and REST answer by the same functions. A request that waits holds a turn of the event loop, and
-no database connection and no thread. A person has a limited number of places in a web process.
+Pages and REST answer by the same functions. A waiting request holds a turn of the event loop, and
+no
+database connection and no thread. A person has a limited number of slots in a web process.
 
-The view of a stream answers anew for each event, and every few seconds without one: whose token
-expired or was revoked meanwhile, who signed out or lost the right to look is sent the refusal, and
-the stream ends.
+The view of a stream answers anew for each event, and every few seconds without one: a person whose
+token
+expired or was revoked meanwhile, who signed out or lost access, is sent the refusal, and the stream
+ends.
 """
 
 import asyncio
@@ -29,25 +31,25 @@ MOST_WAITING = 200  # in one web process, streams among them
 MOST_OF_ONE = 100  # person: nobody keeps everybody else from waiting
 PAUSE_S = 0.5
 LONGEST_S = 300.0
-"""A stream ends after that, and its reader opens the next: a web process can be stopped."""
+"""The longest stream, after which its reader opens the next: a web process can be stopped."""
 CHECK_S = 10.0
-"""The view is asked at least that often; the comment that is sent keeps proxies from closing."""
+"""The view is called at least this often; the comment that is sent keeps proxies from closing."""
 GRACE_S = 10.0
-"""So much later it is cut, if its reader takes nothing and what is to be sent cannot be."""
+"""Delay before a stream is cut whose reader takes nothing."""
 CONTENT_TYPE = "text/event-stream"
 _waiting: Counter[Any] = Counter()  # by person
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """The present state that a stream reports, and how to find out that it changed.
+    """The present state reported by a stream, and how to detect a change.
 
     Attributes:
         event: the name of the event.
-        state: another text for any other state.
+        state: a text that differs for every other state.
         data: the event's data, one line.
         is_over: nothing comes after it.
-        differs: whether the state is another one by now.
+        differs: whether the state has changed by now.
         last_event: the name of one more event that follows the last state; "" for none.
     """
 
@@ -60,7 +62,7 @@ class StreamState:
 
 
 class StreamSlot:
-    """One of those that a process has for requests that wait: taken when it is made, left once."""
+    """One of a process's slots for waiting requests: taken when created, left once."""
 
     def __init__(self, person: object) -> None:
         self._person, self._is_left = person, False
@@ -82,7 +84,7 @@ def has_place(request: HttpRequest) -> bool:
 
 
 def was_held(request: HttpRequest) -> bool:
-    """Whether this request has waited: what is counted by request counts it once."""
+    """Whether this request has waited: counters of requests count it once."""
     return bool(getattr(request, "was_held", False))
 
 
@@ -97,9 +99,9 @@ def forget_user(request: HttpRequest) -> None:
 
 
 async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
-    """Return once there is news or the time is over. The caller who goes away ends it.
+    """Return once there is news or the time is over. A caller who disconnects ends it.
 
-    So does a database that is away: the view, asked once more, reports it as views do.
+    An unreachable database ends it too: the view, called once more, reports it.
     """
     until = monotonic() + seconds
     while not await sync_to_async(_ask)(is_news):
@@ -128,11 +130,13 @@ def stream_view(
     *,
     begins_silent: bool = False,
 ) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return the view as one whose answers go on as a stream.
+    """Return the view with its answers continued as a stream.
 
-    A response with an attribute `news` becomes the stream; any other is sent as it is. `refuse` answers
-    where no place is left, `render_problem` is the last event where the view refuses later on. A stream
-    that begins silent sends nothing of the first state.
+    A response with an attribute `news` becomes the stream; any other is sent as it is. `refuse`
+    answers if no
+    slot is left, `render_problem` renders a later refusal of the view as the last event. A stream
+    that begins
+    silent sends nothing of the first state.
     """
 
     @functools.wraps(view)

@@ -1,6 +1,6 @@
-"""Files and directories for their owner alone, whatever the umask is. No Django here: it comes first.
+"""Files and directories for their owner alone, whatever the umask is. Loaded before Django.
 
-What is there already with a wider mode is narrowed before anything more is written to it.
+An existing file with a wider mode is narrowed before anything more is written to it.
 """
 
 import os
@@ -24,13 +24,13 @@ def write_private(path: Path, text: str) -> None:
 
 
 def make_private_file(path: Path) -> None:
-    """Make an empty file, or narrow the one that is there; it is not opened then."""
+    """Create an empty file, or narrow the mode of an existing one without opening it."""
     path.touch(_FILE)
     path.chmod(_FILE)
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory, or narrow the one that is there."""
+    """Create a directory, or narrow the mode of an existing one."""
     path.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
     path.chmod(_DIRECTORY)
 

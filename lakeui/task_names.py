@@ -20,7 +20,7 @@ SPARK_QUEUE = "spark"
 LIGHT_QUEUE = "light"
 
 NO_WORKER_ASKED = "The broker cannot be reached, so no worker was asked."
-"""What is said where a task could not be sent."""
+"""The message if a task could not be sent."""
 
 CATALOG_TABLES = "workers.catalog_tables"
-"""A program that prints the tables of Spark's catalogue: `python -m`, with a pattern of names."""
+"""A program that prints the tables of Spark's catalog: `python -m`, with a pattern of names."""

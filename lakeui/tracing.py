@@ -1,8 +1,10 @@
-"""OpenTelemetry traces, where `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector.
+"""OpenTelemetry traces, if `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector.
 
-A request is a span; a job that it requests is one below it, and keeps its place in the trace as a W3C
-`traceparent`, so that workers put their attempts there. The SDK reads its other variables itself.
-Packages are loaded where tracing is on alone: they are the extra `tracing`.
+A request is a span; its job is a span below it, and keeps its place in the trace as a W3C
+`traceparent`,
+so that workers put their attempts there. The SDK reads its other variables itself. Packages are
+loaded
+only if tracing is on: they are the extra `tracing`.
 """
 
 from __future__ import annotations
@@ -60,18 +62,18 @@ def trace_requests() -> None:
 
 
 def stop() -> None:
-    """Send what is left, and end."""
+    """Send pending spans, and stop."""
     while _providers:
         _providers.pop().shutdown()
 
 
 def tracer() -> Tracer | None:
-    """What makes spans; None where tracing is off."""
+    """Return the tracer; None if tracing is off."""
     return _providers[0].get_tracer("lakeui") if _providers else None
 
 
 def start_request_span(name: str, attributes: Mapping[str, AttributeValue]) -> str:
-    """A span for something requested now, below the one that is open; its traceparent, "" without one."""
+    """Record a span for a request, below the open one; return its traceparent, or ""."""
     making = tracer()
     if making is None:
         return ""

@@ -1,4 +1,4 @@
-"""Pages for what went wrong. They say what happened and the next step, never a stack."""
+"""Error pages. They state the event and the next step, never a stack."""
 
 import sys
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Names who could give the role that is missing, to whoever is signed in."""
+    """Render the refusal, with the people who could grant the role for signed-in readers."""
     context: dict[str, Any] = {"reason": _view_message(exception)}
     if request.user.is_authenticated:
         names = list(admins().values_list("username", flat=True)[: _NAMED + 1])
@@ -41,9 +41,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Drawn without the frame, which asks the database that may be what failed.
+    """Render without the frame, which needs the database that may have failed.
 
-    A database that is away, of which Django's handler knows here, is 503 and asks for another try.
+    An unreachable database, which Django's handler detects here, is 503 and asks for another try.
     """
     is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
     context = {
@@ -59,6 +59,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _view_message(exception: Exception) -> str:
-    """What a view said of it; Django's own arguments are for machines."""
+    """Return a view's message; Django's own arguments are for machines."""
     first: Any = exception.args[0] if exception.args else ""
     return first if isinstance(first, str) and _DJANGOS not in first else ""

@@ -1,4 +1,4 @@
-"""What a list shows, as a file: every row that matches, streamed, never capped."""
+"""A list as a file: every matching row, streamed, never capped."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|-inf")
 
 
 def export(rows: Rows, columns: Columns, file_format: str, name: str) -> StreamingHttpResponse:
-    """A download of all rows; 404 for a format there is none of."""
+    """Return a download of all rows; 404 for an unknown format."""
     if file_format not in FORMATS:
         msg = "There is no such format."
         raise Http404(msg)
@@ -33,7 +33,7 @@ def export(rows: Rows, columns: Columns, file_format: str, name: str) -> Streami
 
 
 def spreadsheet_safe(value: object) -> object:
-    """Text that a spreadsheet would run as a formula, with an apostrophe before it; a number is none."""
+    """Prefix text that a spreadsheet would run as a formula by an apostrophe; numbers are safe."""
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
     is_formula = value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)

@@ -10,10 +10,11 @@ _SHOWN, _TOO_SHORT = 20, 3
 
 
 def file_head(path: str) -> str:
-    """What tells a file from others at a glance: `part-00017`.
+    """Return the part of a name that identifies a file at a glance: `part-00017`.
 
-    A write of one task calls all its files `part-00000`: there some of what follows distinguishes them,
-    of this engine's what comes after the write's own id.
+    A write of one task calls all its files `part-00000`: the name then includes a part of its rest;
+    for this
+    engine's files, the part after the write's own id.
     """
     name = path.rpartition("/")[2]
     if match := _BY_THIS_ENGINE.match(name) or _BY_SPARK.match(name):

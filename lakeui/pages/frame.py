@@ -1,4 +1,4 @@
-"""What every page shows around its content. Nothing is asked of the database until it is drawn."""
+"""The frame of every page. The database is queried only when it is drawn."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ class Frame:
 
     @cached_property
     def zone_label(self) -> str:
-        """What the zone is called on clocks now: UTC, CET."""
+        """The current abbreviation of the zone: UTC, CET."""
         return timezone.localtime().tzname() or self.zone_name
 
     @cached_property
@@ -59,7 +59,7 @@ class Frame:
 
     @cached_property
     def conflict_count(self) -> int:
-        """Conflicts that cost work in the last 24 hours."""
+        """Conflicts of the last 24 hours with wasted work."""
         day_ago = timezone.now() - timedelta(hours=24)
         return (
             visible_conflicts(self._request.user)
@@ -88,12 +88,12 @@ class Frame:
 
     @cached_property
     def workers(self) -> Workers:
-        """How many workers said lately that they are there, of those that did within a day."""
+        """Workers with a recent report, of those with one within a day."""
         return worker_count()
 
     @cached_property
     def extras(self) -> tuple[SidebarEntry, ...]:
-        """Pages after the four that everybody uses daily."""
+        """Pages after the four for daily use."""
         entries = (
             SidebarEntry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
             SidebarEntry("explain", reverse("explain"), "term", "Explain an error"),

@@ -1,4 +1,4 @@
-"""What an address asks a swim-lane for: which versions, which transactions, drawn how."""
+"""A swim-lane's address: the versions, the transactions, the drawing."""
 
 from dataclasses import dataclass
 
@@ -36,10 +36,10 @@ class Window:
 
 
 def window_of(request: HttpRequest, table: Table) -> Window:
-    """The window requested, kept to what is mirrored.
+    """Return the requested window, within the mirrored versions.
 
     Raises:
-        Http404: it is no number, or no span that there is.
+        Http404: it is no number, or not an offered span.
     """
     latest, earliest = table.version or 0, table.earliest_version or 0
     span = _number(request, "span", _USUAL_SPAN)
@@ -58,9 +58,9 @@ def window_of(request: HttpRequest, table: Table) -> Window:
 
 
 def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
-    """Where a transaction is picked that lies before the latest versions: the address around it.
+    """Return the address around a picked transaction before the latest versions.
 
-    Its end is then two thirds across. None where the window holds it, or an address says which.
+    Its end is then two thirds across. None if the window holds it, or the address names a window.
     """
     key = request.GET.get("pick", "")
     kind, number = key[:1], key[1:].removeprefix("-")
@@ -79,7 +79,7 @@ def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
 
 
 def filter_of(request: HttpRequest) -> LaneFilter:
-    """Which transactions are requested.
+    """Return the requested filter.
 
     Raises:
         Http404: there is no such outcome.
@@ -96,7 +96,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
 
 
 def prefix(request: HttpRequest, name: str, without: tuple[str, ...], **given: object) -> str:
-    """This address up to the value of one parameter: many links differ in that alone."""
+    """Return this address up to the value of one parameter: many links differ in it alone."""
     query = request.GET.copy()
     for key in (*without, name, *given):
         query.pop(key, None)

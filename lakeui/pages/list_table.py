@@ -1,4 +1,4 @@
-"""The one table that a list of jobs or conflicts is narrowed to, if it is."""
+"""The one table to which a list of jobs or conflicts is filtered, if any."""
 
 from django.http import HttpRequest
 

@@ -1,4 +1,4 @@
-"""A filtered list in pages: its rows, its totals, and what it was narrowed by."""
+"""A filtered list in pages: its rows, its totals, and its filters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ListFilter:
 
 @dataclass(frozen=True, slots=True)
 class FilterRemoval:
-    """What would be left if one filter were removed, counted up to a cap."""
+    """The rows without one filter, counted up to a cap."""
 
     name: str
     address: str
@@ -45,7 +45,7 @@ class FilterRemoval:
 
 
 class ListPage:
-    """One page of what a filter set leaves over.
+    """One page of filtered rows.
 
     Raises:
         Http404: there is no such page.
@@ -89,7 +89,7 @@ class ListPage:
 
     @cached_property
     def without(self) -> list[FilterRemoval]:
-        """For each filter what is left without it, the most first: for a list that came out empty."""
+        """The rows left without each filter, the most first: for an empty list."""
         others = [self._remove_filter(filter_) for filter_ in self.active]
         return sorted(others, key=lambda other: -other.count)
 
@@ -106,9 +106,9 @@ class ListPage:
         return FilterRemoval(told, one.without, _count_up_to_cap(left.qs) if left.is_valid() else 0)
 
     def twin(self, address: str) -> str:
-        """The address of the same rows over REST; times with their zone, which it has no cookie for.
+        """Return the address of the same rows over REST, with times in UTC.
 
-        Which page is shown is left out: REST goes on from the last row seen.
+        The page is left out: REST continues from the last row seen.
         """
         query = QueryDict(mutable=True)
         cleaned = self.filters.form.cleaned_data if self.is_valid else {}
@@ -136,7 +136,7 @@ class ListPage:
 
 
 def _describe_filter(one: django_filters.Filter, value: str) -> str:
-    """What a filter is set to, as a person reads it: yes, no, or the words of a choice."""
+    """Describe a filter's value for people: yes, no, or the words of a choice."""
     if isinstance(one, django_filters.BooleanFilter):
         return _YES_OR_NO.get(value.lower(), value)
     words = str(dict(one.extra.get("choices", ())).get(value, value))

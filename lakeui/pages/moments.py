@@ -28,7 +28,7 @@ def when(moment: datetime | None, nothing: str = "not recorded") -> SafeString:
 
 
 def clock(moment: datetime | None) -> SafeString:
-    """Absolute alone, for a column whose head names the zone; relative in its title."""
+    """Render the absolute time for a column with a zone in its head; relative in its title."""
     if moment is None:
         return NOT_RECORDED
     return format_html(
@@ -69,7 +69,7 @@ def next_try(tried_at: datetime) -> str:
 
 
 def format_time_left(expected_at: datetime, runs: int) -> str:
-    """How long until then, coarsely: it is what earlier runs took, no promise."""
+    """Format the time left, coarsely: it is an estimate from earlier runs."""
     seconds = (expected_at - timezone.now()).total_seconds()
     if seconds < 0:
         return f"longer than {runs} before"
@@ -81,7 +81,7 @@ def format_time_left(expected_at: datetime, runs: int) -> str:
 
 
 def stamp(moment: datetime) -> SafeString:
-    """A line of a log: the time of day to the millisecond."""
+    """Render the time of day of a log line, to the millisecond."""
     local = timezone.localtime(moment)
     text = f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
     return format_html('<time datetime="{}">{}</time>', _rfc3339(moment), text)
@@ -101,7 +101,7 @@ def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
 
 
 def old(moment: datetime) -> SafeString:
-    """How old what is shown is, the absolute time in its title: 2 s old."""
+    """Render the age, with the absolute time in its title: 2 s old."""
     text = units.format_ago(moment, timezone.now()).removesuffix(" ago")
     title = f"{units.clock_text(moment)} {timezone.localtime(moment).tzname()}"
     said = text if text == "just now" else f"{text} old"
@@ -109,7 +109,7 @@ def old(moment: datetime) -> SafeString:
 
 
 def format_span(later: datetime | None, earlier: datetime | None) -> str:
-    """The span from one moment to another; to now if the later is missing."""
+    """Format the span between two times; to now if the later is missing."""
     if earlier is None:
         return ""
     return units.format_duration(span_ms(earlier, later or timezone.now()))

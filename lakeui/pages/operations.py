@@ -1,4 +1,4 @@
-"""How operations are named and drawn, and what a version says it did."""
+"""Names and colours of operations, and a version's description."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ _HEIGHTS = {"write": 8, "optimize": 12, "vacuum": 12, "meta": 24}
 
 
 def name_of(operation: str) -> str:
-    """An operation as the log writes it, whatever case a writer or a job's kind came in."""
+    """Return an operation as the log writes it, from any case."""
     return operation if operation.isupper() else operation.replace("_", " ").upper()
 
 
 def tick_height(operation: str) -> int:
-    """How high a version's tick stands on the ruler: what changes rows stands above appends."""
+    """Return a tick's height on the ruler: changes of rows are higher than appends."""
     return _HEIGHTS.get(family_of(operation), 16)
 
 
@@ -45,7 +45,7 @@ def rows_text(rows: RowCounts) -> str:
 
 
 def short_rows(rows: RowCounts) -> str:
-    """Row counts where a column is narrow: +196 k; +20 −? where it is not known what was replaced."""
+    """Format row counts for a narrow column: +196 k; +20 −? if the replaced rows are unknown."""
     return _rows(
         rows, lambda count: format_count(count) if count < _SHORTEN else f"{count // 1000:,} k"
     )
@@ -60,7 +60,7 @@ def _rows(rows: RowCounts, text: Callable[[int], str]) -> str:
 
 
 def what_of(commit: Commit) -> str:
-    """One line on what a version was asked to do, from its parameters alone."""
+    """Describe a version's request in one line, from its parameters alone."""
     if commit.predicate:
         return commit.predicate
     parameters = commit.operation_parameters or {}
@@ -78,7 +78,7 @@ def what_of(commit: Commit) -> str:
 
 
 def _query(name: str) -> str:
-    """A stream of ours by its name, a query of Spark by the beginning of its id."""
+    """Return the name of our stream, or the beginning of a Spark query's id."""
     ours, _, rest = name.partition(":")
     return rest.rpartition(":")[0] if ours == _STREAM else name[:8]
 
@@ -98,7 +98,7 @@ def _names(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def _column(said: object) -> str:
-    """A column that was added, with its type, or the name of one."""
+    """Render an added column with its type, or a column's name."""
     if isinstance(said, Mapping) and isinstance(column := said.get("column"), Mapping):
         kind = column.get("type")
         return f"{column.get('name')} {kind}" if isinstance(kind, str) else str(column.get("name"))
@@ -106,7 +106,7 @@ def _column(said: object) -> str:
 
 
 def _value(said: object) -> object:
-    """A parameter's value: many engines write JSON in a text."""
+    """Return a parameter's value: many engines write JSON in a text."""
     if not isinstance(said, str) or said[:1] not in ("{", "["):
         return said
     try:

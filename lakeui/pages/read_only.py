@@ -5,7 +5,7 @@ from django.core.exceptions import PermissionDenied
 
 
 def refuse_when_read_only() -> None:
-    """Raises PermissionDenied while READ_ONLY is set."""
+    """Raise PermissionDenied while READ_ONLY is set."""
     if settings.READ_ONLY:
         msg = "This installation is read-only: nothing was changed."
         raise PermissionDenied(msg)

@@ -1,4 +1,4 @@
-"""What stands above every page of a table: its facts in one line, its ruler, its tabs."""
+"""The head of every page of a table: its facts in one line, its ruler, its tabs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -66,14 +66,14 @@ class TableHead:
 
 
 def visible_table(request: HttpRequest, pk: int) -> Table:
-    """The table, or 404 alike for one that is not there and one that is not theirs to see."""
+    """Return the table; 404 for a missing and for a hidden one alike."""
     return get_object_or_404(visible_tables(request.user), pk=pk)
 
 
 def table_head(
     request: HttpRequest, table: Table, current_tab: str, here: int | None = None
 ) -> TableHead:
-    """`here` is the version the page is about; the latest where it is about all."""
+    """Return the head; `here` is the page's version, None for a page about all versions."""
     recent = list(
         table.commits.order_by("-version").values_list("version", "operation", "user_name")[
             :RULER_VERSIONS

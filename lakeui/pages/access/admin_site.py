@@ -1,4 +1,4 @@
-"""Django's admin as people see it: named, and without the schedules that the program sets itself."""
+"""Django's admin for people: named, and without the schedules that the program sets itself."""
 
 from django.contrib.admin import AdminSite
 from django_celery_beat.models import (
@@ -14,7 +14,7 @@ _OF_THE_BEAT = (SolarSchedule, ClockedSchedule, IntervalSchedule, CrontabSchedul
 
 
 def name_site(site: AdminSite) -> None:
-    """Give the site its name and leave out what nobody edits."""
+    """Set the site's name and remove models that nobody edits."""
     site.site_header, site.site_title, site.index_title = "lakeui admin", "lakeui", "Administration"
     for model in _OF_THE_BEAT:
         if site.is_registered(model):

@@ -1,4 +1,4 @@
-"""The audit log: who requested what, changed whose role, and was refused what."""
+"""The audit log: requests, changes of roles, and refusals of each person."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A field that changed. `is_flag`: it was switched on as the thing was made, and has no value."""
+    """A changed field. `is_flag`: it was switched on at the creation, and has no value."""
 
     field: str
     old: str
@@ -66,7 +66,7 @@ class AuditRow:
 
     @property
     def job_id(self) -> str:
-        """Of an entry about a job that is still there."""
+        """The id of an entry's job, if it still exists."""
         is_job = self.entry.content_type.model == "job"
         return self.entry.object_pk if is_job and self.act != ACTS[LogEntry.Action.DELETE] else ""
 
@@ -94,7 +94,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
 
 
 def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
-    """The entries with names for the numbers they hold, requested all at once."""
+    """Return the entries with names for their ids, queried all at once."""
     table_ids = _table_ids(entries)
     tables = Table.objects.in_bulk([pk for pk in table_ids.values() if pk is not None])
     numbers = {
@@ -122,7 +122,7 @@ def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
 
 
 def _table_ids(entries: Iterable[LogEntry]) -> dict[int, int | None]:
-    """The table that each entry is about, by the entry's key."""
+    """Return the table of each entry, by the entry's key."""
     ids = {entry.pk: _own_table_id(entry) for entry in entries}
     for thing, model in OF_A_TABLE.items():
         asked = {
@@ -168,7 +168,7 @@ def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[
 
 
 def _why(changes: Mapping[str, Any]) -> str:
-    """The reason that was given, as the one who acted wrote it."""
+    """Return the reason given by the actor."""
     values = changes.get(_REASON)
     last = values[-1] if isinstance(values, list) and values else None
     return "" if last in (None, "None") else str(last)

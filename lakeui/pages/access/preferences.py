@@ -1,4 +1,4 @@
-"""What a browser remembers of its reader: theme, zone, watched tables, hidden first steps. Cookies, no rows."""
+"""A browser's preferences: theme, zone, watched tables, hidden first steps. Cookies, no rows."""
 
 import zoneinfo
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _YEAR_SECONDS = 365 * 86_400
 
 
 class ZoneMiddleware:
-    """Shows and reads times in the zone that the reader chose; UTC until they choose."""
+    """Shows and parses times in the reader's zone; UTC until they choose one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -27,7 +27,7 @@ class ZoneMiddleware:
 
 
 def zone_of(request: HttpRequest) -> zoneinfo.ZoneInfo:
-    """The zone of the reader's cookie, UTC where it names none that exists."""
+    """Return the zone in the reader's cookie, UTC if it names none."""
     return _zone(request.COOKIES.get("zone", "")) or zoneinfo.ZoneInfo("UTC")
 
 
@@ -50,7 +50,7 @@ def hides_first_steps(request: HttpRequest) -> bool:
 
 @require_POST
 def preferences(request: HttpRequest) -> HttpResponse:
-    """Keeps what was posted and goes back to the page it came from."""
+    """Store the posted preferences and return to the page."""
     response = redirect(_back(request))
     theme, zone = request.POST.get("theme"), request.POST.get("zone")
     if theme in THEMES:

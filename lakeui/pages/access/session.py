@@ -1,6 +1,6 @@
 """Signing in by password and out again, for the pages and the admin alike.
 
-The one-time link that a start prints belongs to the local stack.
+The printed one-time link belongs to the local stack.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -38,7 +38,7 @@ _TOO_MANY = 429
 
 
 class SignInForm(AuthenticationForm):
-    """Django's own, with a mark on the fields that did not match."""
+    """Django's form, with a mark on mismatched fields."""
 
     def full_clean(self) -> None:
         super().full_clean()
@@ -48,7 +48,7 @@ class SignInForm(AuthenticationForm):
 
 
 class SignInView(LoginView):
-    """Django's own, with a pause after tries that failed: of a name from an address, or of an address."""
+    """Django's view, with a pause after failed tries: per name and address, or per address."""
 
     template_name = "access/session.html"
     authentication_form = SignInForm
@@ -94,7 +94,7 @@ class SignInView(LoginView):
         return response
 
     def get_redirect_url(self) -> str:  # type: ignore[override]  # a request is of Django 6
-        """Where it goes next; never here again, which would go round for ever."""
+        """Return the next page; never this one, which would redirect for ever."""
         target = super().get_redirect_url()
         return "" if target.partition("?")[0] == self.request.path else target
 
@@ -111,7 +111,7 @@ class SignInView(LoginView):
 
 
 class SignOutView(LogoutView):
-    """Django's own, on record in the audit log. It leads on to the provider that signed in."""
+    """Django's view, recorded in the audit log. It leads on to the provider of the sign-in."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if isinstance(request.user, User):
@@ -126,7 +126,7 @@ class SignOutView(LogoutView):
 
 @never_cache
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
-    """The admin has no sign-in of its own: a password that is sent here is not checked."""
+    """Redirect to the sign-in page: the admin has none, and a password sent here is not checked."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
         msg = "The admin is for staff: a member of staff can give you that status there."
         raise PermissionDenied(msg)
@@ -135,7 +135,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
 
 
 class OldPasswordForm(AdminPasswordChangeForm):
-    """The old password of a session that was left open is not for guessing either."""
+    """The old password cannot be guessed in a session left open either."""
 
     def clean_old_password(self) -> str:
         tries = PasswordTries("old password", self.user.pk)
@@ -148,7 +148,7 @@ class OldPasswordForm(AdminPasswordChangeForm):
 
 
 class PasswordView(PasswordChangeView):
-    """The admin's page on which its people change their password."""
+    """The admin's page for changing one's password."""
 
     form_class = OldPasswordForm
     template_name = "registration/password_change_form.html"

@@ -1,4 +1,4 @@
-"""Browsers that are signed in: one's own, and for admins everybody's, with everybody's tokens."""
+"""Signed-in browsers: one's own, and for admins everybody's, with everybody's tokens."""
 
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ _MOST = 200
 @never_cache
 @login_required
 def session_list(request: HttpRequest) -> HttpResponse:
-    """The sessions that one may end; the address names one to be asked about."""
+    """Show the sessions that the reader may end; the address names one to be confirmed."""
     user: User = request.user  # type: ignore[assignment]  # signed in
     sessions, tokens = endable_sessions(user), revocable_tokens(user)
     context: dict[str, Any] = {
@@ -57,7 +57,7 @@ def session_end(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 def _find_row(rows: QuerySet[Any], text: str) -> Any:  # noqa: ANN401 - a session or a token
-    """The row of that id, None where the address names none of these."""
+    """Return the row of an id, None if the address names none of these."""
     try:
         return rows.filter(public_id=UUID(text)).first()
     except ValueError:

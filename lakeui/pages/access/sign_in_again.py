@@ -1,4 +1,4 @@
-"""Lead a page whose session has ended to the sign-in page, and back to where it was."""
+"""Lead a page with an expired session to the sign-in page, and back."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -10,11 +10,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 
 class SignInAgainMiddleware:
-    """Answer a request that needs a signed-in person so that the whole page goes to sign-in.
+    """Redirect the whole page to sign-in if a request needs a signed-in person.
 
-    A fragment that htmx asked for would show the sign-in page inside the page, and a form that was
-    sent would lead back to an address without its query. Both come back to the page itself;
-    `static/keys.js` keeps what was typed.
+    An htmx fragment would show the sign-in page inside the page, and a submitted form would lead
+    back to an
+    address without its query. Both come back to the page itself; `static/keys.js` keeps the typed
+    text.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -44,7 +45,7 @@ def _needs_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
 
 
 def _page(request: HttpRequest, header: str) -> str:
-    """Return the path and query of the page that a header names, if it is one of this site."""
+    """Return the path and query of the page in a header, if it is one of this site."""
     address = request.headers.get(header, "")
     if not url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}):
         return request.path

@@ -23,7 +23,7 @@ END = "sign_on_end"
 @never_cache
 @require_GET
 def sign_on(request: HttpRequest) -> HttpResponse:
-    """To the provider. What it answers to is kept in this browser's session."""
+    """Redirect to the provider. The answer's target is kept in this browser's session."""
     _require_provider()
     request.session[_NEXT] = request.GET.get(REDIRECT_FIELD_NAME, "")
     try:
@@ -35,7 +35,7 @@ def sign_on(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
-    """Back from the provider: signed in, or a page that says why not."""
+    """Finish the sign-in at the provider: signed in, or a page with the reason."""
     _require_provider()
     target = str(request.session.get(_NEXT, ""))
     try:

@@ -60,7 +60,7 @@ class TokenForm(forms.Form):
 @login_required
 @sensitive_variables("secret")
 def token_list(request: HttpRequest) -> HttpResponse:
-    """The page; a POST makes a token, and its answer is the one place that shows it."""
+    """Show the page; a POST creates a token, and only its answer shows the secret."""
     own = highest_role(request.user)
     form = TokenForm(request.POST or None, own) if own is not None else None
     secret = ""
@@ -96,7 +96,7 @@ def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 
 def _create_token(request: HttpRequest, values: dict[str, Any]) -> str:
-    """The secret; tokens past their time go at the same occasion."""
+    """Create a token and return its secret; delete expired tokens."""
     _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
     _, secret = get_token_model().objects.create(
         user=request.user,
@@ -108,7 +108,7 @@ def _create_token(request: HttpRequest, values: dict[str, Any]) -> str:
 
 
 def _find_token(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its model open
-    """The token that the address asks to revoke, None where it names none of one's own."""
+    """Return the token to revoke in the address, None if it names none of one's own."""
     try:
         public_id = UUID(request.GET.get("revoke", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What conflicts cost, a row each pair of operations, a column each hour. Heat is ink, not hue."""
+"""The cost of conflicts, a row per pair of operations, a column per hour. Heat is ink, not hue."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -28,9 +28,9 @@ class HeatMapCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`costs` are the cells that cost something, the latest first: pair, hour, milliseconds.
+    """A map of costs: `costs` are the cells with a cost, latest first: pair, hour, milliseconds.
 
-    `unit` is what its cells count in: min or s.
+    `unit` is the unit of its cells: min or s.
     """
 
     names: tuple[str, ...]
@@ -94,11 +94,11 @@ def _cells(
 
 
 def unit_of(highest_ms: int) -> str:
-    """In what a map counts: minutes, or seconds where all of it is less than one."""
+    """Return a map's unit: minutes, or seconds if its highest cost is below a minute."""
     return "min" if highest_ms >= _MINUTE_MS else "s"
 
 
 def format_in_unit(cost_ms: int, unit: str) -> str:
-    """Whole minutes or seconds, as the whole map has them: what fits a cell."""
+    """Format whole minutes or seconds, in the map's unit, to fit a cell."""
     whole = _MINUTE_MS if unit == "min" else 1000
     return f"{round(cost_ms / whole):,}" if cost_ms >= whole else "<1"

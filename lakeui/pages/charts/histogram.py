@@ -1,4 +1,4 @@
-"""Sizes of files in powers of two, with what counts as small hatched apart."""
+"""Sizes of files in powers of two, with small files hatched."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Bin:
 
     @property
     def query(self) -> str:
-        """What filters the files to these sizes; both bounds are included."""
+        """The query for files of these sizes; both bounds are included."""
         bounds = {"min_size": self.low_bytes}
         if self.high_bytes is not None:
             bounds["max_size"] = self.high_bytes - 1
@@ -63,7 +63,7 @@ class Histogram:
 
 
 def draw_histogram(sizes: Iterable[int], small_bytes: int) -> Histogram:
-    """A bar each bin of sizes, the highest as high as the chart."""
+    """Draw a bar for each bin of sizes, the highest as high as the chart."""
     ranges = size_bins(sizes)
     step, highest = 100 / len(ranges), max(size_bin.files for size_bin in ranges)
     bins = tuple(

@@ -1,4 +1,4 @@
-"""The strip above a swim-lane: what lies around the versions shown, a link each bucket."""
+"""The strip above a swim-lane: the surroundings of the shown versions, a link per bucket."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ _STEP = 100 / BUCKETS
 
 @dataclass(frozen=True, slots=True)
 class StripTick:
-    """A bucket: `last` is the version that the window ends with if it is followed."""
+    """A bucket: `last` is the last version of the linked window."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class StripTick:
 
 @dataclass(frozen=True, slots=True)
 class LaneStrip:
-    """`window_*` is the part of it that is shown below, None where that lies outside."""
+    """A strip; `window_*` is the part shown below, None if that lies outside."""
 
     ticks: tuple[StripTick, ...]
     tick_width: float

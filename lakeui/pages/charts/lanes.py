@@ -18,7 +18,7 @@ _HEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class LaneCell:
-    """`asks` is the lane that it opens alone, as an address has it; "" for all of them."""
+    """A cell; `asks` is its lane's query, "" for all lanes."""
 
     x: float
     y: int
@@ -116,7 +116,7 @@ def _cells(row: int, lane: SummedLane, highest: int, asks: str) -> Iterator[Lane
 
 
 def _heats(highest: int) -> tuple[tuple[int, int], ...]:
-    """The inks that can occur, each with the least number of commits that it stands for."""
+    """Return the possible inks, each with its least number of commits."""
     heats = {min(_HEATS, 1 + (_HEATS - 1) * n // highest): n for n in range(highest, 0, -1)}
     return tuple(sorted(heats.items()))
 

@@ -26,7 +26,7 @@ class OverlapTick:
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """A place that is both sides': a cross where they conflict, `is_open` where nothing decided.
+    """A place of both sides: a cross if they conflict, `is_open` if nothing decided.
 
     Elsewhere the two passed.
     """
@@ -39,7 +39,7 @@ class SharedPlace:
 
 @dataclass(frozen=True, slots=True)
 class StripLabel:
-    """Text under a strip; its anchor keeps it inside. `spare` is the class that hides it without room."""
+    """Text under a strip; its anchor keeps it inside. `spare` is the class that hides it."""
 
     x: float
     text: str
@@ -47,7 +47,7 @@ class StripLabel:
     spare: str = ""
 
     def span(self, width_px: float) -> tuple[float, float]:
-        """From where to where it reaches on a strip of that width, in per cent."""
+        """Return its extent on a strip of that width, in per cent."""
         wide = len(self.text) * 100 * _CHARACTER_PX / width_px
         start = {"start": self.x, "end": self.x - wide}.get(self.anchor, self.x - wide / 2)
         return start, start + wide
@@ -82,9 +82,10 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class OverlapChart:
-    """`beam` leads from the first shared file, at a per cent, to its rows; None where none is compared.
+    """A chart; `beam` leads from the first shared file, in per cent, to its rows, None without any.
 
-    The counts are of each side's files, those that are not listed too, and of those listed of both.
+    The counts are of each side's files, including those not listed, and of the listed files of
+    both.
     """
 
     files: OverlapStrip | None
@@ -122,10 +123,11 @@ class OverlapChart:
 def draw_overlap(
     decision: Decision, fired_at: Iterable[str], *, is_resolved: bool = False
 ) -> OverlapChart | None:
-    """`fired_at` are the paths at which the rule fired; None where no file was recorded.
+    """Draw the chart; `fired_at` are the paths of the rule. Return None if no file was recorded.
 
-    Of a conflict that was resolved every file of both passed; of another those whose rows were
-    compared with none in common.
+    In a resolved conflict every shared file passed; in another those whose compared rows have none
+    in
+    common.
     """
     lines = _lines(decision)
     if not lines:
@@ -152,7 +154,7 @@ def draw_overlap(
 
 
 def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
-    """The first file with rows of both, or else the first that was compared."""
+    """Return the first file with rows of both, or else the first compared one."""
     return next((file for file in files if file.common_count), files[0] if files else None)
 
 
@@ -170,7 +172,7 @@ def _places(lines: Sequence[FileLine]) -> dict[str, float]:
 
 
 def _parse_measure(text: str | None) -> float | None:
-    """A number, or a day or moment as seconds; None for other texts."""
+    """Parse a number, or a day or time as seconds; None for other texts."""
     try:
         number = float(text or "")
     except ValueError:
@@ -241,7 +243,7 @@ def _file_strip(
 def _file_labels(
     lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str], passed: set[str]
 ) -> tuple[StripLabel, ...]:
-    """Files that conflict are named; those that passed where there is room beside them."""
+    """Label conflicting files; label passed ones if there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
     labelled = _place_labels(
         ((place[p], file_head(p)) for p in both if p in conflicting), _summarize_texts
@@ -290,7 +292,7 @@ def _row_strip(file: SharedFile) -> OverlapStrip:
 
 
 def _apart(joints: Iterable[SharedPlace]) -> Iterable[SharedPlace]:
-    """Of crosses that would lie on each other, the first."""
+    """Yield the first of crosses that would overlap."""
     last = -1.0
     for joint in joints:
         if joint.x - last >= 1.0:
@@ -301,7 +303,7 @@ def _apart(joints: Iterable[SharedPlace]) -> Iterable[SharedPlace]:
 def _place_labels(
     places: Iterable[tuple[float, str]], joined: Callable[[Sequence[str]], str]
 ) -> tuple[StripLabel, ...]:
-    """Labels that do not touch; what lies close together shares one."""
+    """Place labels that do not touch; close ones are joined."""
     labels: list[tuple[float, list[str]]] = []
     for x, text in places:
         if labels and x - labels[-1][0] < _LABELS_APART:
@@ -312,7 +314,7 @@ def _place_labels(
 
 
 def _hide_crowded_labels(labels: Sequence[StripLabel]) -> tuple[StripLabel, ...]:
-    """In narrow windows a label that would lie on the one before it is hidden."""
+    """Hide labels that would overlap the one before them in narrow windows."""
     ends = dict.fromkeys((_NARROW_PX, _USUAL_PX), -_GAP)
     drawn = []
     for label in labels:

@@ -1,4 +1,4 @@
-"""What conflicts cost, a row each partition, a column each pair of operations: a table, in ink."""
+"""The cost of conflicts, a row per partition, a column per pair of operations: a table, in ink."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Ruler:
 
     @property
     def here_anchor(self) -> str:
-        """How the label hangs on its place, so that it stays inside at both ends."""
+        """The label's anchor, which keeps it inside at both ends."""
         here = self.here or 0
         return "end" if here > _RIGHT_EDGE else "start-at" if here < _LEFT_EDGE else "mid"
 
@@ -69,7 +69,7 @@ class Ruler:
 def draw_ruler(
     commits: Sequence[tuple[int, str]], aborted_by: Iterable[int | None], here: int | None
 ) -> Ruler | None:
-    """`commits` are (version, operation) in version order; `aborted_by` the versions that won."""
+    """Draw `commits` (version, operation), in version order; `aborted_by` are winning versions."""
     if not commits:
         return None
     step = 100 / len(commits)  # however few, they fill it

@@ -1,7 +1,8 @@
-"""The swim-lane: a bar each transaction, from the version it read to the one it became or that aborted it.
+"""The swim-lane: a bar per transaction, from its read version to its own or its winning version.
 
-Positions across are in per cent, down in px. A lane holds as many tracks as its bars overlap; what
-does not fit is counted, never left out silently.
+Positions across are in per cent, down in px. A lane holds as many tracks as its bars overlap; bars
+that
+do not fit are counted, never left out silently.
 """
 
 from collections import Counter, defaultdict
@@ -54,7 +55,7 @@ def draw_swim_lane(
     now: datetime,
     metadata: Mapping[int, datetime | None] = MappingProxyType({}),
 ) -> SwimChart:
-    """Lay the bars out. `metadata`: the versions that changed it, drawn or not, and when."""
+    """Lay the bars out. `metadata` maps versions that changed it, drawn or not, to times."""
     axis: Axis = TimeAxis(data, now) if by_time else VersionAxis(data)
     placed = [_place(bar, axis, data) for bar in data.bars]
     placed += [_place_running(running, axis, data) for running in data.running]
@@ -112,7 +113,7 @@ def _operation_lane(bar: LaneBar) -> str:
 
 
 def _choose_writer_lanes(placed: Sequence[_Placed]) -> Callable[[LaneBar], str]:
-    """The writer; beyond the busiest, writers share one lane."""
+    """Return a function from a bar to its writer; beyond the busiest, writers share one lane."""
     busy = Counter(placed_bar.bar.lane for placed_bar in placed)
     named = {lane for lane, _ in busy.most_common(MAX_LANES - 1)} if len(busy) > MAX_LANES else busy
     return lambda bar: bar.lane if bar.lane in named else REST
@@ -145,7 +146,7 @@ def _lanes(
 
 
 def _tracks(bars: Iterable[_Placed]) -> tuple[dict[str, int], int]:
-    """The first track that is free where a bar begins; those that find none are counted."""
+    """Assign each bar the first track that is free at its start; count the others."""
     free: list[float] = []
     given: dict[str, int] = {}
     hidden = 0
@@ -171,7 +172,7 @@ def _usual_family(bars: Iterable[_Placed]) -> str:
 
 
 def _engines(lane: str, data: SwimLane) -> str:
-    """The engines that a writer commits with."""
+    """Return the engines of a writer's commits."""
     engines = data.engines.get(lane, frozenset())
     if lane in engines:
         return "writer not recorded"
@@ -214,7 +215,7 @@ def _text(bar: LaneBar) -> str:
 
 
 def _title(bar: LaneBar) -> str:
-    """What a bar says when it is pointed at."""
+    """Return a bar's tooltip."""
     ended = {BarEnd.RUNNING: "running", BarEnd.COMMITTED: f"became v{bar.version}"}
     end = ended.get(bar.outcome, f"aborted by v{bar.winning_version}")
     read = f"v{bar.read_version}" if bar.read_version is not None else NOT_RECORDED
@@ -223,7 +224,7 @@ def _title(bar: LaneBar) -> str:
 
 
 def _add_labels(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
-    """Each track is read from left to right; a label that finds no room is left to the title."""
+    """Add labels to each track from left to right; a label without room is left to the title."""
     tracks: dict[int, list[DrawnBar]] = defaultdict(list)
     for bar in drawn:
         tracks[bar.y].append(bar)
@@ -246,7 +247,7 @@ def joints(
 
 
 def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[AbortLink]:
-    """From a bar to what it resolved."""
+    """Yield links from a bar to its resolved conflicts."""
     for joint in data.joints:
         bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
         x = _winner_x(joint.winning_version, axis, ends)

@@ -13,7 +13,7 @@ _SHORT = len("00:00")
 
 
 def clock_texts(moments: Sequence[datetime]) -> list[str]:
-    """The time of day of each, with seconds where minutes would repeat, with the day where there are several."""
+    """Format the time of day of each, with seconds to tell minutes apart, with days if several."""
     local = [timezone.localtime(moment) for moment in moments]
     several = len({moment.date() for moment in local}) > 1
     day = "{0.day} {0:%b} " if several else ""
@@ -107,7 +107,7 @@ class TimeAxis:
             yield AxisColumn(self._x(moment), text, part % 2 == 1, False)
 
     def times(self) -> Iterable[AxisColumn]:
-        """The day of the first and the last moment."""
+        """Yield the day of the first and the last time."""
         for moment in (self._first, self._last):
             yield AxisColumn(self._x(moment), f"{timezone.localtime(moment):%d %b}", False, False)
 

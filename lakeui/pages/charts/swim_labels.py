@@ -1,7 +1,8 @@
-"""Where a bar's few words stand: above it, beside its end, or nowhere. They never overlap.
+"""Positions of bars' labels: above the bar, beside its end, or none. They never overlap.
 
-A chart is drawn in per cent and shown at any width, so room is reckoned at the narrowest one that it
-can have; what would only fit on a wide screen is shown there alone.
+A chart is drawn in per cent and shown at any width, so room is computed for its narrowest width; a
+label
+that only fits on a wide screen is shown only there.
 """
 
 from collections.abc import Sequence
@@ -69,5 +70,5 @@ def _end_of(label: BarLabel, width: int) -> float:
 
 
 def _length(text: str, width: int) -> float:
-    """A label's length, in per cent of the chart."""
+    """Return a label's length, in per cent of the chart."""
     return len(text) * _CHARACTER * 100 / width

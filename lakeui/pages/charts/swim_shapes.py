@@ -1,4 +1,4 @@
-"""What a swim-lane is drawn of. Positions across are in per cent, down in px."""
+"""The shapes of a swim-lane. Positions across are in per cent, down in px."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class DrawnBar:
 
     @property
     def sure_x(self) -> float:
-        """Where the part begins that is drawn as sure."""
+        """The start of the part that is drawn as certain."""
         return self.x + (self.width * _GUESSED if self.is_estimated else 0)
 
     @property
@@ -41,7 +41,7 @@ class DrawnBar:
 
 @dataclass(frozen=True, slots=True)
 class DrawnLane:
-    """`under` is the engine, or how many write there; `asks` what to narrow by to see it alone."""
+    """A lane; `under` is the engine, or the number of writers; `asks` the query for it alone."""
 
     name: str
     family: str
@@ -73,7 +73,7 @@ class OrderSwap:
 
 @dataclass(frozen=True, slots=True)
 class MetadataBand:
-    """A version that changed the metadata: every write that was open then was aborted."""
+    """A version that changed the metadata: every write open at that time was aborted."""
 
     x: float
     version: int

@@ -40,7 +40,7 @@ class TimelinePoint:
 
 @dataclass(frozen=True, slots=True)
 class TimelineColumn:
-    """A bucket: where it stands, what it holds, and the address query that lists it alone."""
+    """A bucket: its position, its contents, and the query that lists it alone."""
 
     x: float
     title: str
@@ -67,7 +67,7 @@ class TimelineChart:
 
 
 def draw_timeline(timeline: CommitTimeline, listed: Moments | None = None) -> TimelineChart:
-    """`listed` are the moments of the oldest and the latest version in the list below."""
+    """Draw a timeline; `listed` are the times of the oldest and latest version in the list."""
     step = (100 - _LEFT) / timeline.places
     top = _round_top(max((bucket.commit_count for bucket in timeline.buckets), default=0))
     places = [_place(bucket.start, timeline) for bucket in timeline.buckets]

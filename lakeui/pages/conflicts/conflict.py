@@ -1,4 +1,4 @@
-"""One conflict with both sides: what happened, why, what to do, the evidence."""
+"""One conflict with both sides: the event, the reason, the fixes, the evidence."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _SIMILAR_SHOWN, _FILES_SHOWN = 8, 50
 @never_cache
 @login_required
 def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The page; asked by htmx, the rows that a worker may have read by now."""
+    """Render the page; for htmx, only the rows read by a worker so far."""
     visible = visible_conflicts(request.user)
     conflict = get_object_or_404(
         visible.select_related("table", "job", "transaction__pipeline"), pk=pk
@@ -121,7 +121,7 @@ _DECIDED_BY: Mapping[str, str] = {
     Rule.DOMAIN_WRITTEN: "The metadata domain",
     Rule.APPLICATION_COMMITTED: "The application id",
 }
-"""What decides where files do not."""
+"""The deciding fact if files do not decide."""
 _CREATED = ("Two writes created one table", "Both wrote version 0")
 _REPLACED = ("Two writes replaced one table", "Both put another table in the place of this one")
 _FOLLOWED = ("row map", "row ids")
@@ -130,7 +130,7 @@ _ORDER = [check.rule for check in CHECKS]
 
 @dataclass(frozen=True, slots=True)
 class CheckCell:
-    """What one check said of one winning commit."""
+    """A check's verdict on one winning commit."""
 
     mark: str
     text: str
@@ -148,7 +148,7 @@ class CheckRow:
 
 
 def headline(conflict: Conflict) -> str:
-    """What happened, in a few words."""
+    """Describe the conflict in a few words."""
     if conflict.kind == Conflict.Kind.RESOLVED:
         return "Two writes overlapped, and both committed"
     if conflict.row_count:
@@ -160,13 +160,13 @@ def headline(conflict: Conflict) -> str:
 
 
 def rule_text(conflict: Conflict) -> str:
-    """What the check that fired found."""
+    """Describe the finding of the check that fired."""
     both = _describe_double_create(conflict)
     return both[1] if both else str(conflict.get_rule_display())
 
 
 def _describe_double_create(conflict: Conflict) -> tuple[str, str] | None:
-    """What is said of two writes that both created the table, or both replaced it."""
+    """Describe two writes that both created the table, or both replaced it."""
     if conflict.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
         return _CREATED
     operations = {conflict.current_operation, conflict.winner_operation}
@@ -175,13 +175,13 @@ def _describe_double_create(conflict: Conflict) -> tuple[str, str] | None:
 
 
 def check_number(conflict: Conflict) -> int | None:
-    """Which of the checks fired, counted from 1; None where that is not recorded."""
+    """Return the number of the check that fired, from 1; None if it is not recorded."""
     rule = conflict.decided_by
     return _ORDER.index(rule) + 1 if rule else None
 
 
 def build_check_rows(conflict: Conflict, decision: Decision | None) -> tuple[CheckRow, ...]:
-    """A row each check, a cell each winning commit; for losses recorded without, of the one that won."""
+    """Return a row per check with a cell per winning commit; old records have one commit."""
     winners = decision.winners if decision else tuple(_guess_verdicts(conflict))
     if not winners:
         return ()
@@ -197,12 +197,12 @@ def build_check_rows(conflict: Conflict, decision: Decision | None) -> tuple[Che
 
 
 def winners_of(conflict: Conflict, decision: Decision | None) -> Sequence[WinnerVerdicts]:
-    """The winning commits that the cells are of."""
+    """Return the winning commits of the cells."""
     return decision.winners if decision else tuple(_guess_verdicts(conflict))
 
 
 def _guess_verdicts(conflict: Conflict) -> Iterator[WinnerVerdicts]:
-    """The order of the checks alone tells what came before the one that fired."""
+    """Derive earlier checks' verdicts from the order of the checks alone."""
     hit = check_number(conflict)
     if hit is None or conflict.kind == Conflict.Kind.RESOLVED or conflict.winning_version is None:
         return

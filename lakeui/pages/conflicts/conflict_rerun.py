@@ -27,7 +27,7 @@ from lakeui.pages.jobs.jobs import STOP_POLLING
 @never_cache
 @login_required
 def conflict_rerun(request: HttpRequest, pk: int) -> HttpResponse:
-    """POST runs the job again; asked by htmx, how that stands by now."""
+    """Run the job again on POST; for htmx, render its current state."""
     visible = visible_conflicts(request.user)
     conflict = get_object_or_404(visible.select_related("table", "job__table"), pk=pk)
     place = f"{reverse('conflict', args=[pk])}#rerun"
@@ -44,7 +44,7 @@ def conflict_rerun(request: HttpRequest, pk: int) -> HttpResponse:
 def rerun_context(
     request: HttpRequest, conflict: Conflict, landed: LaterCommit | None
 ) -> dict[str, Any]:
-    """What the panel shows: the ways to run it again with the forecast of one, and what came of the last."""
+    """Return the panel's context: the ways with one's forecast, and the last result."""
     condition = _condition(request, conflict)
     reruns = reruns_of(conflict, request.user, landed, condition)
     fix = request.GET.get("fix", AS_IT_WAS)
@@ -81,7 +81,7 @@ def _run(request: HttpRequest, conflict: Conflict) -> None:
 
 
 def _condition(request: HttpRequest, conflict: Conflict) -> str:
-    """The condition that was tried last, or the one in the address."""
+    """Return the last tried condition, or the one in the address."""
     if "condition" in request.GET:
         return request.GET["condition"].strip()
     tried = ConflictTrials.objects.filter(conflict=conflict).values_list("condition", flat=True)
@@ -95,7 +95,7 @@ def _forecast(conflict: Conflict, way: ConflictRerun) -> JobForecast | None:
 
 
 def _find_last_conflict(job: Job | None) -> Conflict | None:
-    """The conflict that the last run was aborted by."""
+    """Return the conflict that aborted the last run."""
     if job is None or job.state != Job.State.CONFLICTED:
         return None
     aborted = job.conflicts.filter(kind=Conflict.Kind.ABORTED)

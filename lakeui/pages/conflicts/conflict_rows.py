@@ -1,4 +1,4 @@
-"""The rows that both sides touched, as a table: their keys first, and what each side did to them."""
+"""The rows touched by both sides, as a table: keys first, with each side's change."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _LITERAL = re.compile(r"-?\d+(\.\d+)?|'[^']*'|TRUE|FALSE|NULL", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SharedRow:
-    """One row: its position, some values, and what either side did to it."""
+    """One row: its position, some values, and either side's change."""
 
     position: int
     values: tuple[tuple[str | None, bool], ...]  # each with whether it is a number
@@ -37,7 +37,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowsView:
-    """What the page shows of the rows: `has_positions` says whether they can be read, `read` what was read."""
+    """The page's view of the rows: `has_positions` if they can be read, `read` the values."""
 
     has_positions: bool
     version: int | None
@@ -59,7 +59,7 @@ def conflict_rows(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
-    """The rows as they were read; without them, whether they can be."""
+    """Return the rows as read; without them, whether they can be read."""
     shared = find_shared_rows(conflict)
     read = ConflictRows.objects.filter(conflict=conflict).first() if shared else None
     chosen = _choose_columns(read.columns, conflict, sides) if read else ()
@@ -87,7 +87,7 @@ def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
 def _choose_columns(
     columns: Sequence[Mapping[str, Any]], conflict: Conflict, sides: BothSides
 ) -> tuple[int, ...]:
-    """The first column, then those of the conditions, what is set and the layout, then the others."""
+    """Return the first column, columns of conditions, assignments and layout, then others."""
     asked = f"{sides.winner.predicate} {sides.current.predicate} {conflict.order_column}"
     words = [*_words(asked), *_assignments(conflict)]
     names = [str(column.get("name", "")) for column in columns]

@@ -24,7 +24,7 @@ from lakeui.task_names import NO_WORKER_ASKED
 @never_cache
 @login_required
 def conflict_trials(request: HttpRequest, pk: int) -> HttpResponse:
-    """POST has a worker try every fix; asked by htmx, the fixes with what was found by now."""
+    """Have a worker try every fix on POST; for htmx, render the results so far."""
     visible = visible_conflicts(request.user)
     related = ("table", "job", "transaction__pipeline")
     conflict = get_object_or_404(visible.select_related(*related), pk=pk)

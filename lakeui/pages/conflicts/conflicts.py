@@ -1,4 +1,4 @@
-"""Conflicts: all of them, and what they cost."""
+"""All conflicts, and their cost."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ def _list_context(request: HttpRequest, listing: ListPage) -> dict[str, Any]:
 
 
 def _heat(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
-    """What those of the last day cost, by hour or partition as the address says."""
+    """Return the cost of the last day's conflicts, by hour or partition."""
     by, now = request.GET.get("heat", HEATS[0]), timezone.now()
     if by not in HEATS:
         msg = "Cost is shown by hour or by partition."

@@ -1,4 +1,4 @@
-"""The page of the six conflict exceptions: what each means, its causes, and what to do."""
+"""The page of the six conflict exceptions: meaning, causes, and how to avoid each."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -9,7 +9,7 @@ from engine.conflicts.exceptions import GUIDES, SUBCLASS_MEANINGS, TRANSACTIONS_
 
 @login_required
 def exceptions(request: HttpRequest) -> HttpResponse:
-    """It reads nothing of the database."""
+    """Render the page without a query."""
     context = {
         "guides": GUIDES,
         "subclasses": SUBCLASS_MEANINGS,

@@ -1,4 +1,4 @@
-"""An error that somebody pastes: what it says, who won, what to do."""
+"""A pasted error: its meaning, the winning commit, and how to avoid it."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _OF_ELIGIBILITY = frozenset({RemedyKind.DELETION_VECTORS, RemedyKind.CLUSTER_INS
 
 @dataclass(frozen=True, slots=True)
 class ReportAdvice:
-    """A remedy with what is on record of it, and where it can be followed."""
+    """A remedy with its record, and its page."""
 
     action: str
     reason: str
@@ -45,7 +45,7 @@ class ReportAdvice:
 
 @login_required
 def explain(request: HttpRequest) -> HttpResponse:
-    """A POST that changes nothing, unless it asks to keep what was found."""
+    """Explain an error; the POST changes nothing unless it asks to record the conflict."""
     sample = request.GET.get("sample", "")
     text = request.POST.get("text", "") or sample_text(sample, request.user)
     context: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _report_context(request: HttpRequest, linked: LinkedReport) -> dict[str, Any
 
 
 def _guess(linked: LinkedReport) -> int | None:
-    """The read version, where the message does not say it: at the latest the one before the winning commit."""
+    """Guess a missing read version: at the latest, the one before the winning commit."""
     version = linked.winning_version
     return version - 1 if version else None
 
@@ -206,7 +206,7 @@ class FactLine:
 
 
 def pieces_of(text: str, marks: tuple[FactMark, ...]) -> list[ReportPiece]:
-    """The pasted text around its marks, long stretches without one left out."""
+    """Split the pasted text at its marks, without long stretches between them."""
     if not marks:
         return []
     start = _line_start(text, max(marks[0].start - _BEFORE, 0), marks[0].start)
@@ -222,7 +222,7 @@ def pieces_of(text: str, marks: tuple[FactMark, ...]) -> list[ReportPiece]:
 
 
 def fact_lines(linked: LinkedReport) -> list[FactLine]:
-    """The facts in the order of their marks."""
+    """Return the facts in the order of their marks."""
     reported = linked.report.conflict
     if reported is None:
         return []
@@ -231,7 +231,7 @@ def fact_lines(linked: LinkedReport) -> list[FactLine]:
 
 
 def list_missing_facts(linked: LinkedReport) -> dict[str, str]:
-    """What the message does not say, of the winning commit and of this write."""
+    """List the facts missing from the message, of the winning commit and of this write."""
     told = {mark.fact for mark in linked.report.marks}
     winner = ", ".join(word for fact, word in _OF_WINNER.items() if fact not in told)
     own = (("current_operation", "operation"), ("read_version", "read version"), ("", "condition"))
@@ -298,7 +298,7 @@ def _mark_piece(text: str, mark: FactMark) -> ReportPiece:
 
 
 def _line_start(text: str, earliest: int, before: int) -> int:
-    """The first start of a line from a place on; the place itself where there is none."""
+    """Return the first line start from a position on; the position itself if there is none."""
     at = text.find("\n", earliest, before) if earliest else -1
     return at + 1 if at >= 0 else earliest
 
@@ -311,5 +311,5 @@ def _shorten_text(text: str) -> str:
 
 
 def _strip_unprintable(text: str) -> str:
-    """A text without what no screen can show."""
+    """Remove characters that no screen can show."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n"))

@@ -1,4 +1,4 @@
-"""How to avoid a conflict, as its page shows it: each fix, where it is done, and what a trial found."""
+"""Fixes on a conflict's page: each with its button, and the result of its trial."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ _PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class FixAction:
-    """A fix, the address and words of the button that leads to doing it, and what was found of it when tried."""
+    """A fix, its button's address and label, and the result of its trial."""
 
     advice: ConflictAdvice
     address: str
@@ -37,7 +37,7 @@ class FixAction:
 
     @property
     def verdict(self) -> str:
-        """What a trial found, where there was one; else what the record tells."""
+        """The verdict of a trial, if there was one; else that of the record."""
         landed = self.tried.would_have_landed if self.tried else None
         if landed is None:
             return self.advice.verdict
@@ -45,7 +45,7 @@ class FixAction:
 
     @property
     def condition(self) -> str:
-        """What is to be added to the condition, where that is the advice."""
+        """The condition to add, if that is the advice."""
         return self.advice.condition
 
     @property
@@ -61,7 +61,7 @@ def fixes_context(
     like: SimilarConflicts,
     landed: LaterCommit | None,
 ) -> dict[str, Any]:
-    """What the list of fixes shows."""
+    """Return the context of the list of fixes."""
     may_write = conflict.table is not None and may(request.user, "write", conflict.table)
     trials = trials_view(conflict, Reader(request.user))
     return {

@@ -93,14 +93,14 @@ SAMPLES = (
 
 
 def sample_text(key: str, person: Person) -> str:
-    """The text of a sample; empty where there is none of that key."""
+    """Return the text of a sample; empty if there is none of that key."""
     if key == HERE:
         return _latest_conflict_sample(person)
     return next((sample.text for sample in SAMPLES if sample.key == key), "")
 
 
 def _latest_conflict_sample(person: Person) -> str:
-    """The latest conflict on record, as delta-spark would have put it; empty where there is none."""
+    """Return the latest recorded conflict in delta-spark's wording; empty if there is none."""
     aborted = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
     for conflict in aborted.exclude(winning_version=None).order_by("-occurred_at", "-pk")[
         :_LOOKED_AT

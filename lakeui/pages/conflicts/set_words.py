@@ -1,4 +1,4 @@
-"""The arithmetic of a conflict in words: what each side read, removed and added, and where they meet."""
+"""The arithmetic of a conflict in words: each side's reads, removals, additions, the overlap."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _FILES_TOLD = 3
 
 
 def set_words(conflict: Conflict, decision: Decision | None) -> tuple[str, ...]:
-    """Sentences with the numbers that were recorded; none where nothing was."""
+    """Return sentences with the recorded numbers; none without a record."""
     if decision is None:
         return ()
     here, there = conflict.current_operation, conflict.winner_operation
@@ -40,7 +40,7 @@ def _reads(reads: SideReads, of: str) -> str:
 
 
 def _changes(changes: SideChanges) -> str:
-    """As an infinitive: what an aborted write staged."""
+    """Describe an aborted write's staged changes, as an infinitive."""
     return _describe_side(changes, "change", "remove", "add")
 
 
@@ -89,7 +89,7 @@ def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[
 
 
 def _describe_file(file: SharedFile, conflict: Conflict) -> str:
-    """What each side did to the rows of a file, and how many of them are the same."""
+    """Describe each side's change of a file's rows, and how many are the same."""
     name = file.path.rpartition("/")[2]
     size = "" if file.file_row_count is None else f" of {_number(file.file_row_count, 'row')}"
     did = "reads" if file.did == "read" else "changes"

@@ -1,4 +1,4 @@
-"""A form for each command, made from what the command declares of its parameters."""
+"""A form for each command, generated from its declared parameters."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class DrawnPart:
 
 
 class CommandForm(forms.Form):
-    """Fields of one kind of command; `parameters` gives what `Command.from_parameters` takes."""
+    """Fields of one kind of command; `parameters` returns `Command.from_parameters`' input."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class CommandForm(forms.Form):
                 field.widget.attrs["aria-describedby"] = f"id_{name}_hint"
 
     def parameters(self, uploads: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Of the fields that were filled; call it after `is_valid`.
+        """Return the parameters of filled fields; call it after `is_valid`.
 
         Raises:
-            EngineError: a text that is read as SQL is none; `field` names the parameter.
+            EngineError: a text is invalid SQL; `field` names the parameter.
         """
         values = {}
         for part in self.parts:
@@ -73,7 +73,7 @@ class CommandForm(forms.Form):
         return {name: value for name, value in values.items() if value is not None}
 
     def iter_uploads(self) -> Iterator[tuple[str, "UploadedFile[Any]"]]:
-        """The files that came with the form, by field; those of kinds not chosen are left."""
+        """Iterate over the form's files, by field, without those of kinds not chosen."""
         for part in self.parts:
             if isinstance(part, Choice):
                 name = part.find_option(self.cleaned_data).upload
@@ -81,7 +81,7 @@ class CommandForm(forms.Form):
                     yield name, self.cleaned_data[name]
 
     def blame(self, error: EngineError) -> None:
-        """Puts an engine's error at the field it names."""
+        """Show an engine's error at the field that it names."""
         path = str(getattr(error, "field", ""))
         cleaned = getattr(self, "cleaned_data", {})
         at_fault = (part.field_at_fault(path, cleaned) for part in self.parts)
@@ -92,7 +92,7 @@ class CommandForm(forms.Form):
                 self.fields[name].widget.attrs["aria-invalid"] = "true"
 
     def reopen(self) -> None:
-        """To be filled in further: what was typed stays, and nothing is called a fault yet."""
+        """Reopen the form: typed text stays, and nothing is marked as an error yet."""
         ticked = {
             name: name in self.data
             for name, field in self.fields.items()
@@ -122,13 +122,13 @@ class CommandForm(forms.Form):
 
 
 def initial_of(kind: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """What an address fills in beforehand."""
+    """Return the initial values in an address."""
     names = {p.name for p in COMMANDS[kind].list_parameters()}
     return {name: value for name, value in query.items() if name in names}
 
 
 def form_of(command: Command) -> CommandForm | None:
-    """The form of a command that was made elsewhere, filled in; None where its fields cannot say it."""
+    """Return a command's form, filled in; None if its fields cannot express it."""
     form, given = CommandForm(command.kind), command.parameters()
     for part in form.parts:
         value = given.get(part.declared.name)

@@ -1,7 +1,8 @@
-"""What a generated form is made of: single fields, a choice of sources, clauses that repeat.
+"""The parts of a generated form: single fields, a choice of sources, repeated clauses.
 
-A part knows the names of its fields, how to read them together, and which of them an error of the
-engine is about. Templates draw a part by its `shape`.
+A part knows the names of its fields, how to read them together, and which field an engine's error
+is
+about. Templates draw a part by its `shape`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,9 +25,11 @@ Cleaned = Mapping[str, Any]
 class SingleField:
     """One field.
 
-    As every part: `fields` are its form fields by name; `read` gives the parameter's value, None where
-    nothing was said (`uploads`: kept files by field); `field_at_fault` is the form field that an
-    engine's error names by its path, if it is one of them.
+    Like every part: `fields` are its form fields by name; `read` returns the parameter's value,
+    None without
+    input (`uploads`: kept files by field); `field_at_fault` is the form field that an engine's
+    error names by
+    its path, if it is one of them.
     """
 
     shape: ClassVar[str] = "single"
@@ -172,7 +175,7 @@ def part_of(model: type, declared: Parameter, repeats: int) -> Part:
 
 
 def _item_of(model: type, name: str) -> type | None:
-    """The model of a list's items, where they are made of declared parameters alone."""
+    """Return the model of a list's items, if it only has declared parameters."""
     arguments = get_args(get_type_hints(model).get(name))
     item = arguments[0] if arguments else None
     if not (isinstance(item, type) and is_dataclass(item)) or hasattr(item, "from_parameters"):
@@ -202,7 +205,7 @@ def _upload_field() -> forms.Field:
 
 
 def _add_blank_choice(field: forms.Field) -> forms.Field:
-    """A choice that need not be made, unless one is made beforehand."""
+    """Add a blank choice, unless a choice is preset."""
     if isinstance(field, forms.ChoiceField) and not field.initial:
         field.choices = [("", "–"), *field.choices]  # type: ignore[misc]
     return field

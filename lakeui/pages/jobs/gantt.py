@@ -79,7 +79,7 @@ class Gantt:
 
 
 def draw_gantt(timeline: JobTimeline, picked: int | None = None) -> Gantt:
-    """`picked` is the attempt whose steps are shown although it is an early one."""
+    """Draw the timeline; `picked` is an early attempt whose steps are shown too."""
     shown = {span.attempt.number for span in timeline.attempts[-_STEPS_OF:]} | {picked}
     rows = tuple(_GanttRows(timeline, shown).all())
     ticks = tuple(ticks_of(timeline.total_ms))
@@ -87,7 +87,7 @@ def draw_gantt(timeline: JobTimeline, picked: int | None = None) -> Gantt:
 
 
 def label_of_part(part: Part, read_version: int | None = None) -> str:
-    """What a part of a job's time is called."""
+    """Return the label of a part of a job's time."""
     return label_of(part.stage.name, read_version) if part.stage else LABELS[part.kind]
 
 
@@ -131,7 +131,7 @@ class _GanttRows:
                 yield self._row(part, self._shape(part, span.attempt), span.attempt)
 
     def _has_row(self, part: Part) -> bool:
-        """A rest that is shorter than what is shown of it is left to the JSON."""
+        """Return whether a part has a row; rests too short to display are only in the JSON."""
         if part.attempt not in self._shown or part.kind == PartKind.UNRECORDED:
             return False
         return part.kind == PartKind.STEP or part.took_ms >= _SHOWN_MS
@@ -207,7 +207,7 @@ def _words_of_attempt(span: AttemptSpan) -> str:
 
 
 def ticks_of(total_ms: int) -> Sequence[GanttTick]:
-    """The labels of the axis."""
+    """Return the labels of the axis."""
     if total_ms <= 0:
         return []
     every = next((step for step in _EVERY if total_ms / step <= _TICKS), total_ms)

@@ -1,4 +1,4 @@
-"""What the page of one job shows: its way, its attempts, what it costs, what it is up against."""
+"""The context of a job's page: its steps, attempts, cost and competing writes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """One kind of cost, by which filter to show it with."""
+    """One kind of cost, with the filter that formats it."""
 
     label: str
     unit: str
@@ -59,7 +59,7 @@ class CostLine:
 
 
 def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
-    """Everything, in a number of queries that does not grow."""
+    """Return the whole context, in a constant number of queries."""
     reader = Reader(request.user)
     may_read = reader.may_read(job)
     recorded = visible_conflicts(request.user).filter(job=job)
@@ -112,7 +112,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def rerun_context(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
-    """What running it again would be up against, and the jobs that did so, the latest first."""
+    """Return the outlook of running it again, and its reruns, latest first."""
     may_run = may_read and may(request.user, action_for_kind(job.kind, job.parameters), job.table)
     return {
         "rerun": rerun_of(job) if may_run and not settings.READ_ONLY else None,
@@ -129,7 +129,7 @@ def _spark_stages(
 
 
 def _select_attempt(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
-    """The attempt that the address names, else the latest."""
+    """Return the attempt in the address, else the latest."""
     number = request.GET.get("attempt", "")
     if not number:
         return attempts[0] if attempts else None
@@ -152,7 +152,7 @@ def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iter
 
 
 def _stages(attempts: Sequence[JobAttempt]) -> dict[int, list[JobStage]]:
-    """The steps of each attempt by its key: one query."""
+    """Return the steps of each attempt by its key: one query."""
     by_attempt: dict[int, list[JobStage]] = {attempt.pk: [] for attempt in attempts}
     for stage in JobStage.objects.filter(attempt__in=by_attempt).order_by("attempt", "place"):
         by_attempt[stage.attempt_id].append(stage)
@@ -160,7 +160,7 @@ def _stages(attempts: Sequence[JobAttempt]) -> dict[int, list[JobStage]]:
 
 
 def _list_expected_steps(job: Job) -> list[str]:
-    """The steps that the last run of its kind on the table went through."""
+    """List the steps of the last run of its kind on the table."""
     if not job.is_active or job.dry_run:
         return []
     alike = Job.objects.filter(
@@ -201,7 +201,7 @@ def _rights(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, bool
 
 
 def _withhold_messages(attempts: Sequence[JobAttempt]) -> None:
-    """Where they may name what the reader may not see; the rows stay as they are."""
+    """Clear messages that may name hidden tables; the rows stay as they are."""
     for attempt in attempts:
         attempt.message = ""
 
@@ -221,7 +221,7 @@ def _lines(cost: RunCost) -> list[CostLine]:
 
 @dataclass(frozen=True, slots=True)
 class LeftoverFiles:
-    """What attempts that came to nothing wrote; `vacuum_from` where their worker fell silent."""
+    """Files of unsuccessful attempts; `vacuum_from` if their worker fell silent."""
 
     cost: Cost
     vacuum_from: datetime | None
@@ -251,7 +251,7 @@ def _retention(job: Job) -> timedelta | None:
 
 
 def _worker(job: Job) -> WorkerReport | None:
-    """What the job's worker said of itself last, while the job runs there."""
+    """Return the last report of the job's worker, while the job runs there."""
     if not job.is_active or not job.worker:
         return None
     return WorkerReport.objects.filter(name=job.worker.partition("/")[0]).first()
@@ -303,7 +303,7 @@ _BYTES = ("bytes", "size", "totalsize", "sizeofdatatodelete")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`name` is what the log calls it."""
+    """A metric; `name` is its name in the log."""
 
     name: str
     label: str
@@ -312,14 +312,14 @@ class Metric:
 
 
 def readable_metrics(metrics: object) -> list[Metric]:
-    """What changed rows first; counts of nothing are left to the JSON."""
+    """Return metrics, row counts first; zeros are only in the JSON."""
     if not isinstance(metrics, Mapping):
         return []
     return sorted(_readable(metrics), key=_place)
 
 
 def label_of(name: str) -> str:
-    """A metric's name in words."""
+    """Return a metric's name in words."""
     if name in _NAMES:
         return _NAMES[name]
     words = [word.lower() for word in _WORD.findall(name)]

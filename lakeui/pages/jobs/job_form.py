@@ -1,4 +1,4 @@
-"""Asking for a job: a form for each kind, or SQL; what was understood is shown before it runs."""
+"""Requesting a job: a form for each kind, or SQL; the parsed command is shown before it runs."""
 
 import json
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
 
 
 def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> HttpResponse:
-    """The form, and beside it what it says so far."""
+    """Render the form, and beside it the command so far."""
     context: dict[str, Any] = {"sql": request.POST.get("sql", request.GET.get("sql", ""))}
     try:
         command = _command(request, table, kind, context)
@@ -140,7 +140,7 @@ _ANSWERS = {
 
 
 def _answer_at(request: HttpRequest, table: Table, error: OnlyReadsError) -> str:
-    """Where a person sees what a statement that reads asks for; "" for nowhere, or out of sight."""
+    """Return the page that answers a reading statement; "" if there is none, or it is hidden."""
     if not error.page:
         return ""
     if error.table:
@@ -154,7 +154,7 @@ def _answer_at(request: HttpRequest, table: Table, error: OnlyReadsError) -> str
 
 
 def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
-    """Queues what was understood; the command is read and checked anew."""
+    """Queue the parsed command; it is read and checked again."""
     is_dry = request.POST["step"] == "dry_run"
     sql = request.POST.get("sql", "") if kind == SQL else ""
     try:
@@ -184,7 +184,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
 def _command(
     request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
 ) -> Command | None:
-    """What the request says, None while it says nothing. The form goes into the context."""
+    """Return the requested command, None without input. The form goes into the context."""
     if kind == SQL:
         return (
             _check_command(parse_request(context["sql"])[0], table)
@@ -200,7 +200,7 @@ def _command(
 def _read_command(
     request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
 ) -> Command | None:
-    """What a sent form says; one that comes back from its confirmation holds JSON instead."""
+    """Return the command of a submitted form; a confirmed form holds JSON instead."""
     if request.POST.get("parameters"):
         command = _check_command(Command.from_parameters(kind, _read_parameters(request)), table)
         context["form"] = form_of(command)
@@ -266,14 +266,14 @@ def _describe_request(
 
 
 def _rehearsal(table: Table, command: Command) -> Job | None:
-    """The last dry run of exactly this command that succeeded."""
+    """Return the last successful dry run of exactly this command."""
     statement = statement_of(command, table)
     rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
     return rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first()
 
 
 def _table(request: HttpRequest) -> Table | None:
-    """The table the job is for; it must be one the person may write to."""
+    """Return the job's table; the person must be allowed to write to it."""
     text = request.POST.get("table") or request.GET.get("table", "")
     if not text:
         return None
@@ -294,7 +294,7 @@ def _read_table(request: HttpRequest) -> Table | None:
 
 
 def _kinds(request: HttpRequest, table: Table) -> list[_CommandKind]:
-    """What the person may ask for, in groups: rows, shape, definition."""
+    """Return the kinds that the person may request, in groups: rows, shape, definition."""
     offered = [command for command in COMMANDS.values() if _is_offered(request, table, command)]
     kinds = [_CommandKind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
     return sorted(kinds, key=lambda kind: list(GROUPS).index(kind.group))
@@ -361,7 +361,7 @@ def _iter_maintenance_examples(table: Table) -> Iterator[str]:
 
 
 def _columns(table: Table) -> Iterator[tuple[str, str]]:
-    """The columns at the top that a literal can be compared with, each with one of its type."""
+    """Yield top-level columns that can be compared with a literal, each with one of its type."""
     fields: list[dict[str, Any]] = table.schema.get("fields", []) if table.schema else []
     for field in fields:
         kind = field.get("type")

@@ -99,7 +99,7 @@ def job_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @login_required
 def job_log(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The whole log as text."""
+    """Return the whole log as text."""
     job = _visible_job(request, pk)
     if not Reader(request.user).may_read(job):
         raise PermissionDenied(WITHHELD)
@@ -158,7 +158,7 @@ def _refusal_to_rerun(request: HttpRequest, job: Job) -> str:
 
 
 def _counts(request: HttpRequest, jobs: QuerySet[Job]) -> dict[str, int]:
-    """How many jobs are in which state, of what the other filters leave."""
+    """Count jobs by state, filtered by the other filters."""
     others = request.GET.copy()
     others.pop("state", None)
     filters = JobFilter(others, jobs)
@@ -174,7 +174,7 @@ def _total(request: HttpRequest, counts: dict[str, int]) -> int:
 
 
 def _chips(request: HttpRequest, counts: dict[str, int]) -> list[Chip]:
-    """States that somebody asks for: all, what has not ended, then each way to end."""
+    """Return chips of states: all, active, then each final state."""
     picked = [state for state in request.GET.getlist("state") if state]
     all_of_them = sum(n for state, n in counts.items() if state != "active")
     ended = ((str(state), state.label) for state in Job.ENDED)

@@ -1,4 +1,4 @@
-"""A job's log by step: each line under the step that wrote it, else the one that ran then."""
+"""A job's log by step: each line under the step that wrote it, else the one running then."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _QUEUE: Key = (0, None)
 
 @dataclass(frozen=True, slots=True)
 class LogGroup:
-    """Lines that follow each other. `anchor` is empty of all but the first group of a step."""
+    """Consecutive lines. `anchor` is empty except in the first group of a step."""
 
     title: str
     anchor: str
@@ -62,7 +62,7 @@ class _Steps:
         self._keys = [key for _, key in starts]
 
     def key_of(self, event: JobEvent) -> Key:
-        """What the line itself says, else the latest step that had begun."""
+        """Return the line's own step, else the latest step that had begun."""
         data = event.data if isinstance(event.data, dict) else {}
         attempt, step = data.get("attempt"), data.get("step")
         if isinstance(attempt, int) and isinstance(step, int) and (attempt, step) in self._titles:

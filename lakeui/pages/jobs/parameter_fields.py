@@ -1,4 +1,4 @@
-"""A field for each kind of parameter that commands declare, and how what was typed is read."""
+"""A field for each kind of declared parameter, and the parsing of its input."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 @dataclass(frozen=True, slots=True)
 class _FieldFactory:
-    """How one kind of parameter is requested, and read from what was typed."""
+    """The field of one kind of parameter, and the parsing of its input."""
 
     field: type[forms.Field] = forms.CharField
     rows: int = 0
@@ -25,7 +25,7 @@ class _FieldFactory:
 
 
 def field_of(declared: Parameter) -> forms.Field:
-    """The form field of a parameter."""
+    """Return the form field of a parameter."""
     made = _MADE.get(declared.kind, _TEXT)
     hint = _label_choices(f"{declared.help} {made.hint}".strip(), declared.choices)
     given: dict[str, Any] = {
@@ -46,7 +46,7 @@ def field_of(declared: Parameter) -> forms.Field:
 
 
 def value_of(declared: Parameter, cleaned: Any) -> Any:  # noqa: ANN401 - a field's value
-    """What `Command.from_parameters` takes; None where nothing was said."""
+    """Return the input of `Command.from_parameters`; None without input."""
     if declared.kind == "boolean":
         return bool(cleaned)
     if cleaned in (None, ""):
@@ -56,7 +56,7 @@ def value_of(declared: Parameter, cleaned: Any) -> Any:  # noqa: ANN401 - a fiel
 
 
 def text_of(declared: Parameter, value: Any) -> Any:  # noqa: ANN401 - a parameter's value
-    """What would be typed to say a value; None where a field of this kind cannot be given it."""
+    """Return the text to type for a value; None if a field of this kind cannot hold it."""
     write = _MADE.get(declared.kind, _TEXT).write
     return write(value) if write else value
 
@@ -66,7 +66,7 @@ def _choice_label(choice: str) -> str:
 
 
 def _label_choices(hint: str, choices: Sequence[str]) -> str:
-    """A hint that names choices as the list beside it does."""
+    """Name the choices in a hint as the list beside it does."""
     for choice in choices:
         hint = hint.replace(choice, _choice_label(choice))
     return hint
@@ -82,7 +82,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _json(text: str) -> object:
-    """The text itself where it is no JSON: the command says what is wrong with it."""
+    """Parse JSON; return invalid text itself: the command reports its error."""
     try:
         return json.loads(text)
     except ValueError:
@@ -109,7 +109,7 @@ def _lines(pairs: Mapping[str, str]) -> str:
 
 
 def _nothing(_: object) -> None:
-    """Rows and steps are written as SQL, from which there is no way back yet."""
+    """Return nothing: rows and steps are written as SQL, which cannot be rendered back yet."""
 
 
 _TEXT = _FieldFactory()

@@ -13,7 +13,7 @@ _APART = ("summary", "files", "running_writers", "rows_are_counted")
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """`files` are the first of those that the plan lists, `file_count` is of all."""
+    """A plan's view; `files` are the first of the plan's files, `file_count` is of all."""
 
     summary: str
     facts: list[tuple[str, str]]
@@ -39,7 +39,7 @@ def plan_view(plan: object) -> PlanView | None:
 
 
 def plan_lines(plan: object) -> list[tuple[str, str]]:
-    """A plan as a few lines of label and text."""
+    """Return a plan as a few lines of label and text."""
     view = plan_view(plan)
     if view is None:
         return []

@@ -58,7 +58,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`headline` is the verdict with its figure, `because` what explains it, in one sentence."""
+    """A comparison; `headline` is the verdict with its figure, `because` a sentence on why."""
 
     comparison: RunDifference
     headline: str
@@ -93,7 +93,7 @@ def _headline(comparison: RunDifference, *, is_active: bool) -> str:
 
 
 def _explain_difference(comparison: RunDifference) -> str:
-    """The part that explains most, then counts that are far from the usual."""
+    """Describe the part with most of the difference, then unusual counts."""
     part = comparison.explains
     if part is None:
         return ""

@@ -1,4 +1,4 @@
-"""A job's way as steps: what each took and found, what is to come, and its tasks as a field."""
+"""A job's steps: durations and results, expected steps, and tasks as a field."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class TaskCell:
 
 @dataclass(frozen=True, slots=True)
 class TaskField:
-    """Tasks by what they are at, the done ones first: which of them is which is not recorded."""
+    """Tasks by state, the done ones first: single tasks are not recorded."""
 
     done: int
     running: int
@@ -73,7 +73,7 @@ class TaskField:
 def steps_of(
     job: Job, attempt: JobAttempt | None, stages: Sequence[JobStage], expected: Sequence[str]
 ) -> list[RunStep]:
-    """Queue, what the worker recorded, what runs of its kind go through after that."""
+    """Return the queue, the recorded steps, then the usual steps of its kind."""
     if job.state == Job.State.QUEUED:
         return [_queue(job), *_iter_waiting_steps(job, expected, set())]
     if job.started_at is None:
@@ -113,7 +113,7 @@ def task_field(done: int, running: int, total: int) -> TaskField | None:
 
 
 def field_of(job: Job, steps: Iterable[RunStep]) -> TaskField | None:
-    """The tasks of the step that runs."""
+    """Return the tasks of the running step."""
     for step in steps:
         if step.state == "now" and step.stage is not None and step.stage.unit == "tasks":
             field = task_field(step.stage.done, step.stage.running, step.stage.total)
@@ -124,7 +124,7 @@ def field_of(job: Job, steps: Iterable[RunStep]) -> TaskField | None:
 
 
 def label_of(name: str, read_version: int | None = None) -> str:
-    """A stage's name as a page says it."""
+    """Return a stage's name on pages."""
     if name == READ and read_version is not None:
         return f"Read v{read_version}" if read_version >= 0 else "Read"
     return _NAMES.get(name) or name.capitalize()
@@ -152,7 +152,7 @@ def _why_queued(job: Job) -> str:
 
 
 def _rest(attempt: JobAttempt, steps: Sequence[RunStep]) -> list[RunStep]:
-    """What the attempt took beside its steps, so that all add up to it."""
+    """Return the attempt's time beside its steps, so that all add up to it."""
     if attempt.finished_at is None:
         return []
     took = span_ms(attempt.started_at, attempt.finished_at)
@@ -179,7 +179,7 @@ def _has_failed(job: Job) -> bool:
 
 
 def _took(stage: JobStage, state: str, now: datetime) -> int:
-    """One that runs without Spark is not written again while it does."""
+    """Return the duration; a running step without Spark lasts until now."""
     if state == "now" and stage.unit != "tasks":
         return max(stage.took_ms, span_ms(stage.started_at, now))
     return stage.took_ms
@@ -218,7 +218,7 @@ def _describe_future_step(job: Job, name: str) -> str:
 
 
 def _iter_default_steps(job: Job) -> Iterator[RunStep]:
-    """Of a worker that recorded no steps: work, then commit."""
+    """Yield the steps of a worker without recorded steps: work, then commit."""
     succeeded = job.state == Job.State.SUCCEEDED
     ended = not job.is_active and not succeeded
     committing = job.state == Job.State.COMMITTING

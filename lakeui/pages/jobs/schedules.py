@@ -1,4 +1,4 @@
-"""Jobs that recur: which, when next, what the last ones did; making, changing and resting them."""
+"""Recurring jobs: their next and last runs; creating, changing and disabling them."""
 
 from datetime import datetime
 from typing import Any
@@ -195,19 +195,19 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _preview_schedule(request: HttpRequest) -> HttpResponse:
-    """The words and the next runs of a cron text while it is typed."""
+    """Render the words and the next runs of a cron text while it is typed."""
     cron = _cron_of(request)
     context = {"cron": cron, "next_runs": _next_runs(cron)}
     return render(request, "jobs/_when.html", context)
 
 
 def _cron_of(request: HttpRequest) -> str:
-    """The cron text that an address holds: one that is typed, or the one that was offered."""
+    """Return the cron text in an address: typed, or chosen from the offers."""
     return request.GET.get("cron", "")[:_LONGEST_CRON]
 
 
 def _next_runs(cron: str) -> list[datetime]:
-    """None of a text that is no schedule."""
+    """Return the next runs; none for an invalid text."""
     try:
         return next_runs(cron, timezone.now())
     except RequestError:
@@ -234,9 +234,9 @@ def _changeable(request: HttpRequest, pk: int) -> Schedule:
 
 
 def _changes(form: ScheduleForm) -> dict[str, Any]:
-    """A statement that stayed as it was is not read again: it may be longer than people write.
+    """Return changed fields; an unchanged statement is not parsed again: it may exceed the limit.
 
-    Nor is a time limit, which may be of seconds.
+    The same holds for a time limit, which may be in seconds.
     """
     words = _words(form)
     if "sql" not in form.changed_data:
@@ -266,7 +266,7 @@ def _writable(request: HttpRequest) -> QuerySet[Table]:
 
 
 def _find_chosen_table(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
-    """The table that is requested, by number or by name."""
+    """Return the requested table, by id or by name."""
     text = (request.POST.get("table") or request.GET.get("table", "")).strip()
     if not text:
         return None
@@ -279,7 +279,7 @@ def _find_chosen_table(request: HttpRequest, tables: QuerySet[Table]) -> Table |
 
 
 def _try_create_schedule(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | None:
-    """The schedule; None where the form now says what is wrong with it."""
+    """Return the schedule; None if the form now shows an error."""
     try:
         return create_schedule(table=table, owner=request.user, **_words(form))  # type: ignore[arg-type]
     except EngineError as error:
@@ -288,7 +288,7 @@ def _try_create_schedule(request: HttpRequest, table: Table, form: ScheduleForm)
 
 
 def _find_schedule_to_remove(request: HttpRequest, listing: ListPage) -> Schedule | None:
-    """The schedule of this page that the reader is asked about before it goes."""
+    """Return the schedule of this page to be confirmed before its removal."""
     pk = request.GET.get("remove")
     named = (schedule for schedule in listing.page if str(schedule.pk) == pk)
     return next((schedule for schedule in named if _is_theirs(request, schedule)), None)

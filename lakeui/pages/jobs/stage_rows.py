@@ -15,7 +15,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """`took_ms` is None of one that has not begun, and until now of one that runs."""
+    """A stage; `took_ms` is None before it begins, and until now while it runs."""
 
     stage: SparkStage
     step: str
@@ -28,7 +28,7 @@ class StageRow:
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """The longest stages of an attempt in the order in which they began; `total` counts all."""
+    """The longest stages of an attempt in order of their start; `total` counts all."""
 
     rows: tuple[StageRow, ...]
     total: int

@@ -1,6 +1,6 @@
-"""Server-sent events of pages: they say only that something changed; the page fetches what.
+"""Server-sent events of pages: they only announce a change; the page fetches it.
 
-Where a proxy swallows them, the page still asks by itself, only less often.
+If a proxy swallows them, the page still polls by itself, only less often.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def _show_job(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _show_jobs(request: HttpRequest) -> HttpResponse:
-    """All active jobs that the reader may see."""
+    """Stream all active jobs visible to the reader."""
     user = request.user
     if not isinstance(user, User):
         return HttpResponse(status=HTTPStatus.FORBIDDEN)

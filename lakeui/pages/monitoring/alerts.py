@@ -1,4 +1,4 @@
-"""Alerts: where they go, what is told, and whether it arrived; set up by admins."""
+"""Alerts: channels, rules, and deliveries; set up by admins."""
 
 from typing import Any, TypeVar
 
@@ -68,7 +68,7 @@ class ChannelForm(forms.Form):
 
 
 class ChannelChangeForm(ChannelForm):
-    """Of one that is there: its kind stays, and its target unless another is entered."""
+    """The form of an existing channel: its kind stays, and its target unless another is entered."""
 
     kind = None  # type: ignore[assignment]
     target = forms.CharField(
@@ -125,7 +125,7 @@ class RuleForm(forms.Form):
 @never_cache
 @login_required
 def alerts(request: HttpRequest) -> HttpResponse:
-    """The page; `channel` and `rule` of the query string name the one that the form changes."""
+    """Render the page; `channel` and `rule` in the query string select the one to change."""
     _must(request, "maintain", "Alerts need the role maintainer on every table.")
     return _page(request, _channel_form(request), _rule_form(request))
 
@@ -136,7 +136,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @sensitive_variables("secret")
 def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Make or change a channel. The answer is the one place that shows its secret."""
+    """Create or change a channel. Only this answer shows its secret."""
     _must_admin(request)
     channel = None if pk is None else get_object_or_404(AlertChannel, pk=pk)
     form = ChannelForm(request.POST) if channel is None else ChannelChangeForm(request.POST)
@@ -228,7 +228,7 @@ def _values_of(row: AlertChannel | AlertRule) -> dict[str, Any]:
 
 
 def _find_row(request: HttpRequest, model: type[_Row], key: str) -> _Row | None:
-    """The row that the address names, None where it names none."""
+    """Return the row in the address, None if it names none."""
     text = request.GET.get(key, "")
     is_id = text.isascii() and text.isdigit() and len(text) < 19
     return model.objects.filter(pk=int(text)).first() if is_id else None

@@ -1,4 +1,4 @@
-"""Workers, queues, Spark, the mirror and what is wrong now: also for a screen in the corner."""
+"""Workers, queues, Spark, the mirror and current problems: also for a wall screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _LAGGING_SHOWN = 10
 
 @login_required
 def monitoring(request: HttpRequest) -> HttpResponse:
-    """What the broker must answer comes as a fragment of its own, so that nothing else waits for it."""
+    """Render the page; the broker's answers are a separate fragment that delays nothing."""
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
     asks = request.GET.get("ask") == "workers"
     parts = {"parts": readiness(), "asked": True} if asks else {"asked": False}

@@ -1,4 +1,4 @@
-"""Everything that needs attention, what is checked, and what was muted until when."""
+"""Conditions that need attention, all checks, and mutes."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ def attention_list(request: HttpRequest) -> HttpResponse:
 def build_attention(
     request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
 ) -> tuple[Attention, dict[str, Any]]:
-    """What is told now and what is muted, for this page and the first one."""
+    """Return current attention items and mutes, for this page and the first one."""
     mutes = mutes_now(now)
     attention_now = attention(request.user, now, day, group_mutes(mutes), most)
     maintained = _list_maintained_tables(request, attention_now)
@@ -120,7 +120,7 @@ def _must_maintain(request: HttpRequest, table: Table | None) -> None:
 
 
 def _list_maintained_tables(request: HttpRequest, attention_now: Attention) -> Collection[int]:
-    """The tables of the attention items that this person may mute."""
+    """Return the tables of the attention items that this person may mute."""
     named = {item.table.pk for item in attention_now.items if item.table}
     if may(request.user, "maintain"):
         return named

@@ -1,4 +1,4 @@
-"""The page of the words: what pages, REST and docs call things, and what each means."""
+"""The glossary page: the words of pages, REST and docs, with their meanings."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -9,5 +9,5 @@ from lakeui.catalog.glossary import TERMS
 
 @login_required
 def glossary(request: HttpRequest) -> HttpResponse:
-    """It reads nothing of the database."""
+    """Render the page without a query."""
     return render(request, "overview/glossary.html", {"terms": TERMS, "twin": "/api/v1/glossary/"})

@@ -1,4 +1,4 @@
-"""The first page: what happened since the reader last looked, and what needs them."""
+"""The first page: news since the reader's last visit, and conditions that need attention."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -81,7 +81,7 @@ def _activity_context(request: HttpRequest, since: datetime, day: ConflictsOfDay
 def _tables_context(
     request: HttpRequest, day: ConflictsOfDay, now: datetime, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The tables, each with its day."""
+    """Return the tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
     sort = _one_of(request, "sort", SORTS, "-aborted")
     tables = list_leading_tables(request.user, day, _ROWS, show=show, sort=sort)

@@ -1,4 +1,4 @@
-"""What the command palette offers beside what a search finds: pages, settings and actions."""
+"""The command palette's entries beside search results: pages, settings and actions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _ACTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """A line of the palette. With `press` it presses that button of the page in place of leading away."""
+    """A line of the palette. With `press` it presses that button of the page instead."""
 
     kind: str
     label: str
@@ -42,7 +42,7 @@ class PaletteEntry:
 
 
 def list_matching_entries(request: HttpRequest, text: str) -> list[PaletteEntry]:
-    """The entries whose label holds every word of the text; those of the open table first."""
+    """List entries whose label contains every word of the text; those of the open table first."""
     words = text.casefold().split()
     table = _open_table(request)
     entries = [*(_iter_table_entries(request, table) if table else ()), *_everywhere(request)]
@@ -51,7 +51,7 @@ def list_matching_entries(request: HttpRequest, text: str) -> list[PaletteEntry]
 
 
 def _open_table(request: HttpRequest) -> Table | None:
-    """The table whose page the palette was opened on, where the person may see it."""
+    """Return the table whose page is open behind the palette, if the person may see it."""
     text = request.GET.get("table", "")
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
         return None

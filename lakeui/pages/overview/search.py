@@ -1,4 +1,4 @@
-"""One field that finds tables, columns, versions, jobs, conflicts, writers and pages; the palette's too."""
+"""One search field for tables, columns, versions, jobs, conflicts, writers and pages."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -34,7 +34,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 def _only_one(results: SearchResults, text: str) -> tuple[Any, ...] | None:
-    """Where to go at once: a table, version, job or conflict that was named exactly."""
+    """Return the target of an exact name: a table, version, job or conflict."""
     exact = [table for table in results.tables if table.name == text]
     if exact:
         return "table", exact[0].pk

@@ -1,4 +1,4 @@
-"""A new table over another one's files or copies of them: a form for the job that makes it."""
+"""A new table over another one's files or copies of them: the form of its job."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ _UNCHANGED = 204
 
 @dataclass(frozen=True, slots=True)
 class LaneFilterChip:
-    """One thing that chart and table are narrowed by."""
+    """One filter of chart and table."""
 
     name: str
     value: str
@@ -91,7 +91,7 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 
 def _render_lanes(request: HttpRequest, table: Table, context: dict[str, Any]) -> HttpResponse:
-    """The page; what is left of it where htmx asks, nothing where it has seen that."""
+    """Render the page; for htmx only the lanes, or nothing if they are unchanged."""
     if not request.headers.get("HX-Request"):
         head = {"head": table_head(request, table, "concurrency")}
         return render(request, "tables/concurrency.html", context | head)
@@ -175,7 +175,7 @@ def _render_lane_sums(
 
 
 def _newest_first(data: SwimLane) -> list[LaneBar]:
-    """What runs on top."""
+    """Return bars latest first, running ones on top."""
     return [*data.running, *reversed(data.bars)]
 
 
@@ -201,7 +201,7 @@ def _strip(
 
 
 def _metadata(whole: SwimLane) -> dict[int, datetime | None]:
-    """The versions that changed it, and when."""
+    """Return the versions that changed the metadata, with their times."""
     changed = (bar for bar in whole.bars if bar.changes_metadata)
     return {bar.version: bar.finished_at for bar in changed if bar.version is not None}
 
@@ -212,7 +212,7 @@ def _active(by: LaneFilter) -> list[LaneFilterChip]:
 
 
 def _address(table: Table, path: str, window: Window, asked: Mapping[str, str]) -> str:
-    """The address of this page's JSON."""
+    """Return the address of this page's JSON."""
     given = {name: value for name, value in asked.items() if value}
     query = urlencode({"first": window.first, "last": window.last} | given)
     return f"/api/v1/tables/{table.pk}/{path}?{query}"

@@ -1,4 +1,4 @@
-"""What changed between two versions of a table: schema, properties, protocol, files, rows."""
+"""The changes between two versions of a table: schema, properties, protocol, files, rows."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseB
 def _find_neighbor_span(
     table: Table, older: int, newer: int, direction: int
 ) -> tuple[int, int] | None:
-    """The span of as many versions right before or after; None where it is not mirrored."""
+    """Return the span of equal width right before or after; None if it is not mirrored."""
     width = newer - older
     first, last = older + direction * width, newer + direction * width
     inside = first >= (table.earliest_version or 0) and last <= (table.version or 0)

@@ -1,4 +1,4 @@
-"""Tables found below a root: what would be registered is shown, and registered by choice."""
+"""Tables found below a root: previewed, and registered by choice."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ class DiscoverForm(forms.Form):
 
 @login_required
 def discover(request: HttpRequest) -> HttpResponse:
-    """The page; `run` of the query string names the search that is shown. A POST begins one."""
+    """Render the page; `run` in the query string names the shown search. A POST begins one."""
     _must_maintain(request)
     form = DiscoverForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -91,7 +91,7 @@ def discover(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def discover_act(request: HttpRequest, pk: int) -> HttpResponse:
-    """Register what is chosen, or everything, have the search go on, or forget it."""
+    """Register chosen or all tables, continue the search, or delete it."""
     _must_maintain(request)
     refuse_when_read_only()
     discovery = get_object_or_404(Discovery, pk=pk)

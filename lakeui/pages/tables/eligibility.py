@@ -36,7 +36,7 @@ class BarSegment:
 
 @dataclass(frozen=True, slots=True)
 class FixLine:
-    """A condition, and where a rewrite that mends it is planned."""
+    """A condition, and the page for planning its rewrite."""
 
     line: ConditionLine
     plan: str = ""
@@ -86,7 +86,7 @@ def _lines(report: EligibilityReport) -> Iterator[ConditionLine]:
 def _row(
     cells: Sequence[RuntimeCell], columns: Sequence[RuntimeColumn]
 ) -> tuple[str, list[tuple[RuntimeCell, bool]]]:
-    """A condition on every runtime, each with whether that runtime wrote here."""
+    """Return a condition on every runtime, each with whether that runtime wrote here."""
     used = [column.writes > 0 for column in columns]
     return cells[0].condition, list(zip(cells, used, strict=True))
 

@@ -1,4 +1,4 @@
-"""A table's versions: when they came, what each did, and the aborted attempts between them."""
+"""A table's versions: their times and changes, and the aborted attempts between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ def _rows(
 
 
 def _span(table: Table, listing: ListPage, commits: list[Commit]) -> tuple[int, int]:
-    """The versions that this page stands for: from its last row up to the page before it."""
+    """Return the versions of this page: from its last row up to the page before it."""
     page = listing.page
     asked_in_time = bool({"since", "until"} & {one.name for one in listing.active})
     if not commits:
@@ -158,13 +158,13 @@ def _find_opened_commit(request: HttpRequest, commits: list[Commit]) -> Commit |
 
 
 def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
-    """When the first and the latest of a page were committed; None where that is not recorded."""
+    """Return the commit times of a page's first and latest; None if they are not recorded."""
     moments = [commit.committed_at for commit in commits if commit.committed_at is not None]
     return (min(moments), max(moments)) if moments else None
 
 
 def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The operations of the span, and the requested one even where the span has none of it."""
+    """Return the operations of the span, and the requested one even without a match."""
     named = [(name, n) for name, n in counted if name]
     asked = request.GET.get("operation", "")
     if asked and asked not in dict(named):
@@ -182,9 +182,9 @@ _FILES_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class HistoryDetail:
-    """`change` is None where the definition stayed; `job` is the one of ours that committed it.
+    """A version's detail; `change` is None if the definition stayed; `job` is its job of ours.
 
-    `files` are the largest it touched; `more_files` counts the rest, those not mirrored too.
+    `files` are the largest of its files; `more_files` counts the rest, unmirrored ones too.
     """
 
     commit: Commit

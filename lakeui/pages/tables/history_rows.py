@@ -25,9 +25,11 @@ ABORTED_SHOWN = 200  # aborted attempts, on one page
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A version, or an attempt that was aborted.
+    """A version, or an aborted attempt.
 
-    `order` is set where the version is out of order. `behind` is how many versions landed between what it read and where it ended; None: not recorded.
+    `order` is set if the version is out of order. `behind` counts the versions between its read
+    version and
+    its end; None: not recorded.
     """
 
     commit: Commit | None
@@ -68,7 +70,7 @@ class HistoryRow:
 def history_rows(
     table: Table, commits: Sequence[Commit], aborted: Iterable[Conflict]
 ) -> list[HistoryRow]:
-    """Latest first; each aborted attempt stands above its winning version, or where that would be."""
+    """Return rows, latest first; an aborted attempt stands above its winning version."""
     low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
     beaten, resolved = (
         count_aborted_by_version(table, low, high),
@@ -94,7 +96,7 @@ def history_rows(
 def list_aborted_attempts(
     request: HttpRequest, table: Table, low: int, high: int
 ) -> list[Conflict]:
-    """Attempts that a version of a span aborted and that fit the filters of the list."""
+    """List attempts aborted by a version of a span that match the list's filters."""
     query, reader = request.GET, Reader(request.user)
     aborted = (
         conflicts_of(table)

@@ -1,4 +1,4 @@
-"""Who can abort whom: the checker's own answer for a table, beside what was seen; and its settings."""
+"""Possible conflicts: the checker's verdicts for a table, beside observed ones; settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ _SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))
 
 @dataclass(frozen=True, slots=True)
 class WantedSettings:
-    """What is requested, and how the form shows it. `problem` is what cannot be, in words."""
+    """The requested settings, and their form. `problem` is an impossible request, in words."""
 
     proposal: Proposal
     level: str
@@ -75,7 +75,7 @@ class WantedSettings:
 
 
 def parse_wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
-    """What the address asks for; the table's own where it asks for nothing.
+    """Return the settings in the address; the table's own if there are none.
 
     Raises:
         Http404: there is no such level or switch.
@@ -106,7 +106,7 @@ def _switch(text: str, now: bool) -> bool:
 
 
 def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None, str]:
-    """The columns to cluster by, None where nothing is said of them; and what is wrong with them."""
+    """Return the columns to cluster by, None without a request; and the problem with them."""
     if "clustering" not in request.GET:
         return None, ""
     names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
@@ -162,7 +162,7 @@ _REORDERED_EXPORTED: Mapping[str, Callable[[OutOfOrderRow], Any]] = {
 
 @login_required
 def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """What is requested stands in the address; POST has it done by a job."""
+    """Render the settings in the address; a POST applies them by a job."""
     table = visible_table(request, pk)
     proposed = parse_wanted_settings(request, table)
     if request.method == "POST":
@@ -340,7 +340,7 @@ def _sums(
 
 
 def _twin(request: HttpRequest, table: Table) -> str:
-    """The address of this page's JSON."""
+    """Return the address of this page's JSON."""
     below, show = f"/api/v1/tables/{table.pk}", request.GET.get("show")
     current, _, winner = request.GET.get("cell", "").partition("|")
     if show == REORDERED:
@@ -359,7 +359,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PairConflicts:
-    """The latest few that were aborted and resolved; `address` lists them all."""
+    """The latest aborted and resolved conflicts; `address` lists them all."""
 
     aborted: tuple[Conflict, ...]
     resolved: tuple[Conflict, ...]
@@ -369,7 +369,7 @@ class PairConflicts:
 def load_pair_conflicts(
     table: Table, cell: PairCell, overlaps: Overlaps, pairs: Sequence[ObservedPair]
 ) -> PairConflicts:
-    """The conflicts of a cell, found by the operations that its kinds went by."""
+    """Load the conflicts of a cell, by the operations of its kinds."""
     names = [
         (pair.current_operation, pair.winner_operation)
         for pair in pairs

@@ -1,4 +1,4 @@
-"""What a page of a table asks for while it is open: versions that came, the log's first reading."""
+"""Polls of an open table page: later versions, and the log's first sync."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,7 +19,7 @@ NOTHING_NEW = 204  # htmx leaves the page alone
 @never_cache
 @login_required
 def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
-    """A notice of what landed after the version that the page showed; nothing where nothing did."""
+    """Return a notice of versions after the page's; nothing if there are none."""
     table = visible_table(request, pk)
     text = request.GET.get("after", "")
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
@@ -50,7 +50,7 @@ def sync(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _again(request: HttpRequest, pk: int) -> str:
-    """The page that asked, as its browser names it; the table's own where it does not."""
+    """Return the requesting page, by its browser's header; else the table's own."""
     asked: str = request.htmx.current_url_abs_path or ""  # type: ignore[attr-defined]  # by its middleware
     safe = url_has_allowed_host_and_scheme(asked, {request.get_host()}, request.is_secure())
     return asked if asked and safe else f"/tables/{pk}/"

@@ -51,7 +51,7 @@ _SIGNS = ("-", "+")  # before the name of a column: how it is sorted
 @never_cache
 @login_required
 def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """GET shows what was read; POST has a worker read it."""
+    """Show the rows on GET; have a worker read them on POST."""
     table = visible_table(request, pk)
     version, asked = version_asked(request, table), _parse_query(request)
     if request.method == "POST":
@@ -91,12 +91,12 @@ def is_gone(stored: Preview | None) -> bool:
 
 
 def get_query(request: HttpRequest) -> QueryDict:
-    """What a form says, and nothing of the address it was sent from; else what the address says."""
+    """Return a form's own values, without its address; on GET those of the address."""
     return request.POST if request.method == "POST" else request.GET
 
 
 def condition_asked(request: HttpRequest) -> str:
-    """The condition of the rows, "" for all; 404 for one that nobody would read."""
+    """Return the condition of the rows, "" for all; 404 for an invalid one."""
     return _text_asked(request, "where", PREVIEW_CONDITION)
 
 
@@ -114,14 +114,14 @@ def _text_asked(request: HttpRequest, name: str, longest: int) -> str:
 
 
 def _parse_query(request: HttpRequest) -> dict[str, Any]:
-    """The rows that are wanted, as `find_preview` names it."""
+    """Return the requested rows, named as in `find_preview`."""
     return {"where": condition_asked(request), "wanted": names_asked(request, "columns")}
 
 
 def _profile(
     request: HttpRequest, table: Table, version: int | None, asked: dict[str, Any]
 ) -> dict[str, Any]:
-    """What is known of the column whose profile is wanted."""
+    """Return the known profile of the requested column."""
     name = _text_asked(request, "profile", PREVIEW_NAMES)
     stored = None
     if name and version is not None:
@@ -131,7 +131,7 @@ def _profile(
 
 
 def _version_context(table: Table, version: int | None) -> dict[str, Any]:
-    """The version itself as mirrored, its neighbours, and the VACUUM that may have cost it files."""
+    """Return the mirrored version, its neighbours, and the VACUUM that may have deleted files."""
     if version is None:
         return {}
     commits = table.commits.defer("raw").order_by("version")
@@ -145,7 +145,7 @@ def _version_context(table: Table, version: int | None) -> dict[str, Any]:
 
 
 def _sheet(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
-    """The columns and the cells of each row, each with whether it is a number; sorted if so wanted."""
+    """Return columns and cells, each with whether it is a number; sorted if requested."""
     if stored is None:
         return {}
     numbers = [is_number(column) for column in stored.columns]
@@ -167,7 +167,7 @@ def _sheet(request: HttpRequest, stored: Preview | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SheetColumn:
-    """A column of the sheet: whether it is a number, how it is sorted, and the address that sorts it."""
+    """A column of the sheet: whether it is a number, its sort order, and the address to sort it."""
 
     column: dict[str, str]
     is_number: bool
@@ -212,7 +212,7 @@ def _columns(stored: Preview) -> Columns:
 
 
 def _address(request: HttpRequest, version: int | None, asked: dict[str, Any]) -> str:
-    """The query string of the page as it is shown."""
+    """Return the page's query string."""
     more = {name: get_query(request).get(name) for name in ("profile", "sort")}
     return _query(version, asked, **more)
 
@@ -255,7 +255,7 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
 
 
 def version_asked(request: HttpRequest, table: Table) -> int | None:
-    """The one requested, else the latest mirrored; 404 for one that the mirror has not."""
+    """Return the requested version, else the latest mirrored; 404 if it is not mirrored."""
     text = get_query(request).get("version", "")
     if not text:
         return table.version

@@ -1,4 +1,4 @@
-"""A table that exists, put on the list."""
+"""Registration of an existing table."""
 
 from django import forms
 from django.contrib import messages
@@ -52,13 +52,13 @@ def register(request: HttpRequest) -> HttpResponse:
 
 
 def blame(form: forms.Form, error: EngineError) -> None:
-    """Say what is wrong at the field that it is about."""
+    """Show the error at its field."""
     field = str(getattr(error, "field", "")).removeprefix("source.")
     form.add_error(field if field in form.fields else None, str(error))
 
 
 def must_maintain(request: HttpRequest) -> None:
-    """New tables are for who may maintain all."""
+    """Require the right to maintain all tables, which new tables need."""
     if not may(request.user, "maintain"):
         msg = "New tables need the role maintainer or admin on every table."
         raise PermissionDenied(msg)

@@ -1,4 +1,4 @@
-"""The rows that differ between two versions of a table. A worker compares them; the page shows them."""
+"""The differing rows of two versions of a table. A worker compares them; the page shows them."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class DiffCell:
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A row that differs: added, removed or changed."""
+    """A differing row: added, removed or changed."""
 
     change: str
     cells: tuple[DiffCell, ...]
@@ -52,7 +52,7 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class DiffKind:
-    """How many rows were changed, removed or added, and the address that shows those alone."""
+    """The number of rows changed, removed or added, and the address that filters them."""
 
     name: str
     count: int | None
@@ -63,7 +63,7 @@ class DiffKind:
 @never_cache
 @login_required
 def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseBase:
-    """GET shows what was compared; POST has a worker compare it."""
+    """Show the comparison on GET; have a worker compare on POST."""
     table = visible_table(request, pk)
     if older > newer:
         return redirect("table-row-diff", pk, newer, older)
@@ -106,13 +106,13 @@ def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpRespo
 
 
 def primary_key_columns(table: Table) -> list[str]:
-    """The columns of the table's primary key, if people declared one."""
+    """Return the columns of the table's primary key, if one is declared."""
     key = table.keys.filter(kind=TableKey.Kind.PRIMARY).first()
     return list(key.columns) if key else []
 
 
 def _parse_query(request: HttpRequest, table: Table) -> dict[str, Any]:
-    """Condition and keys; a primary key that was declared, where the address says nothing of keys."""
+    """Return condition and keys; by default the declared primary key."""
     keys = (
         names_asked(request, "keys") if "keys" in get_query(request) else primary_key_columns(table)
     )
@@ -124,7 +124,7 @@ def _query_texts(asked: dict[str, Any]) -> dict[str, str]:
 
 
 def _address(table: Table, older: int, newer: int, asked: dict[str, Any]) -> str:
-    """The page of a comparison; `keys` is said even if there are none, since a table may declare some."""
+    """Return a comparison's page; empty `keys` are explicit, since a table may declare some."""
     given = _query_texts(asked)
     query = {"keys": given["keys"]} | ({"where": given["where"]} if given["where"] else {})
     return f"{reverse('table-row-diff', args=[table.pk, older, newer])}?{urlencode(query)}"
@@ -179,7 +179,7 @@ def _line(row: dict[str, Any], names: list[str], numbers: list[bool]) -> DiffRow
 
 
 def _flat(stored: Preview) -> Iterator[tuple[str, str, list[str | None]]]:
-    """A line for a row as it was and one for a row as it is."""
+    """Yield a line for each row before and after the change."""
     for row in stored.rows:
         for side in ("before", "after"):
             if row[side] is not None:
@@ -194,7 +194,7 @@ def _columns(stored: Preview) -> dict[str, Any]:
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
-    """The name, with underscores before it until no column of the table has it."""
+    """Prefix the name with underscores until no column of the table has it."""
     while name in taken:
         name = f"_{name}"
     return name

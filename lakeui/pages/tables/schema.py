@@ -1,4 +1,4 @@
-"""A table's columns, constraints and keys, and how they came to be what they are."""
+"""A table's columns, constraints and keys, and their history."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +53,7 @@ _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
 class KeyForm(forms.Form):
-    """A key by its parts, or as SQL; what is given as SQL counts."""
+    """A key by its parts, or as SQL, which takes precedence."""
 
     sql = forms.CharField(
         label="As SQL",
@@ -92,7 +92,11 @@ class KeyForm(forms.Form):
     )
 
     def key(self) -> Key:
-        """What was requested. Raises RequestError."""
+        """Return the requested key.
+
+        Raises:
+            RequestError: it is invalid.
+        """
         given = self.cleaned_data
         if given["sql"].strip():
             return parse_key(given["sql"])
@@ -107,7 +111,7 @@ class KeyForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key, and what speaks against it: columns that are gone, or may be null."""
+    """A key with its problems: columns that are missing, or may be null."""
 
     key: TableKey
     missing: tuple[str, ...]
@@ -116,7 +120,7 @@ class KeyRow:
 
 @login_required
 def schema(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """The page; a POST declares a key."""
+    """Render the page; a POST declares a key."""
     table = visible_table(request, pk)
     if "export" in request.GET:
         name = f"{table.name}-schema"
@@ -166,12 +170,12 @@ def _columns(request: HttpRequest, table: Table) -> SchemaRows:
 
 
 def _part(request: HttpRequest) -> str:
-    """What the names of the columns shown hold."""
+    """Return the searched part of column names."""
     return request.GET.get("q", "").strip()[:MAX_NAME]
 
 
 def _twin(request: HttpRequest, table: Table) -> str:
-    """The columns that match, where some are looked for; else all that defines the table."""
+    """Return the address of matching columns in a search; else of the whole definition."""
     address = f"/api/v1/tables/{table.pk}/"
     part = _part(request)
     return f"{address}columns/?{urlencode({'q': part})}" if part else f"{address}schema/"

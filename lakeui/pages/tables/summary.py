@@ -1,4 +1,4 @@
-"""One table at a glance: what it is, how it does, what it needs, what happened to it lately."""
+"""One table at a glance: its facts, health, due chores and recent events."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ class GrowthStep:
 
 @dataclass(frozen=True, slots=True)
 class GrowthStrip:
-    """One quantity: its steps, and what its top line stands for."""
+    """One quantity: its steps, and the value of its top line."""
 
     name: str
     steps: tuple[GrowthStep, ...]

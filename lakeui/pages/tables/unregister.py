@@ -1,4 +1,4 @@
-"""Taking a table off the list: what would be forgotten first, then its name as the yes."""
+"""Unregistering a table: the records to be deleted, then its name as confirmation."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required

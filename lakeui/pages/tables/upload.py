@@ -1,4 +1,4 @@
-"""A file becomes a table: it is sent, looked at with the types that its columns shall have, and loaded."""
+"""A file becomes a table: uploaded, previewed with its columns' types, and loaded."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _DELIMITERS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |", ":
 _TYPE = "type."
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LOAD = "load"
-"""Of the button that has the job requested; the others look again."""
+"""The value of the button that requests the job; the others preview again."""
 
 
 class UploadForm(forms.Form):
@@ -98,7 +98,7 @@ _DIALECT = ("delimiter", "quote", "null_text", "header", "bad_rows")
 
 @dataclass(frozen=True, slots=True)
 class UploadSample:
-    """What the page shows of a file: its sample, or why there is none."""
+    """The page's view of a file: its sample, or why there is none."""
 
     sample: FileSample | None
     problem: str = ""
@@ -115,7 +115,7 @@ class UploadSample:
 
     @property
     def has_problems(self) -> bool:
-        """Whether a type that was chosen cannot be."""
+        """Whether a chosen type is impossible."""
         return self.sample is not None and not self.sample.schema_json
 
     @property
@@ -143,7 +143,7 @@ def upload(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def upload_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The columns and first rows of a kept file; POST looks again, or has it loaded."""
+    """Show the columns and first rows of a stored file; POST previews again, or loads it."""
     must_maintain(request)
     kept = _own_upload(request, pk)
     guessed = guess_source(kept)

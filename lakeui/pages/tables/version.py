@@ -1,4 +1,4 @@
-"""One version of a table: what it did, which writes it overlapped with, and the commit as written."""
+"""One version of a table: its changes, overlapping writes, and the commit as written."""
 
 import json
 from collections import defaultdict
@@ -36,7 +36,7 @@ _ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class RawAction:
-    """A line of the commit: its name, itself as indented JSON, and what tells it from its like.
+    """A line of the commit: its name, its indented JSON, and a distinctive value.
 
     A line that cannot be read, because the mirror cut it, has no name.
     """
@@ -112,7 +112,7 @@ def _files(request: HttpRequest, commit: Commit, action: str) -> Any:  # noqa: A
 
 
 def _file_rows(commit: Commit, files: list[CommitFile]) -> list[FileRow]:
-    """A file that the version both removed and added again only got another deletion vector."""
+    """Return file rows; a file both removed and added only got another deletion vector."""
     same = commit.files.filter(path__in=[file.path for file in files]).order_by()
     marked: dict[str, dict[str, int]] = defaultdict(dict)
     for path, action, deleted in same.values_list("path", "action", "deleted_row_count"):
@@ -128,7 +128,7 @@ def _file_row(file: CommitFile, marked: dict[str, int]) -> FileRow:
 
 
 def _file_sums(commit: Commit) -> dict[str, Any]:
-    """Of the files that are mirrored, by what happened to them."""
+    """Return sums over the mirrored files, by action."""
     rows = commit.files.order_by().values("action")
     sums = rows.annotate(files=Count("pk"), size=Sum("size_bytes"), rows=Sum("row_count"))
     return {sums_of["action"]: sums_of for sums_of in sums}
@@ -154,7 +154,7 @@ def _raw_action(name: str, said: object) -> RawAction:
 
 
 def _download(table: Table, commit: Commit) -> HttpResponse:
-    """The commit as kept, byte for byte as far as it is."""
+    """Return the commit as stored, byte for byte as far as it is."""
     response = HttpResponse(commit.raw, content_type="application/x-ndjson; charset=utf-8")
     name = f"{table.name}-{commit.version:020d}.json"
     disposition = content_disposition_header(as_attachment=True, filename=name)

@@ -107,7 +107,7 @@ def _context(
 def _filter_overlaps(
     request: HttpRequest, overlaps: Sequence[ReplayedWrite]
 ) -> list[ReplayedWrite]:
-    """The overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
+    """Return the overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
     verdict, outcome = request.GET.get("verdict", ""), request.GET.get("outcome", "")
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
         msg = "There is no such filter."
@@ -136,7 +136,7 @@ def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: 
 
 
 def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
-    """The setting requested; without one, the table's own."""
+    """Return the requested setting; by default the table's own."""
     level = request.GET.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
     rows = request.GET.get("row_level", "")
     if level not in PROMISES or rows not in ("", "true", "false"):

@@ -1,4 +1,4 @@
-"""What templates say with one word: marks, sizes, operations; times are told in `moments`."""
+"""Tags and filters of templates: marks, sizes, operations; `moments` has times."""
 
 import json
 import re
@@ -50,7 +50,7 @@ WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
     "Verdict": Verdict,
     "WriteOutcome": WriteOutcome,
 }
-"""The words that templates may ask for by name: see `is_word`."""
+"""The words available to templates by name: see `is_word`."""
 SIGNS: Mapping[str, str] = {
     # of a job or an attempt
     Job.State.QUEUED: "ring",
@@ -79,7 +79,7 @@ SIGNS: Mapping[str, str] = {
     "may pass": "half",
     "aborted": "x",
 }
-"""The mark that stands before a state."""
+"""The mark before a state."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
 
@@ -88,7 +88,7 @@ _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
 def is_word(value: object, names: str) -> bool:
     """Whether a value is one of the code's words: `job.state|is:"State.RUNNING State.COMMITTING"`.
 
-    A template that compares with the word's text would go on to say what the code no longer means.
+    A template that compared texts would go on using a word that the code no longer means.
     """
     words = (name.partition(".") for name in names.split())
     return any(value == WORDS[kind][member] for kind, _, member in words)
@@ -97,7 +97,7 @@ def is_word(value: object, names: str) -> bool:
 @register.simple_tag
 @lru_cache(maxsize=_KEPT)
 def icon(name: str) -> SafeString:
-    """A 16 px icon beside a word."""
+    """Render a 16 px icon beside a word."""
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#i-{}"/></svg>',
         static("icons.svg"),
@@ -108,7 +108,7 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 @lru_cache(maxsize=_KEPT)
 def mark(name: str, label: str = "") -> SafeString:
-    """A 12 px shape; with a label where no word stands beside it."""
+    """Render a 12 px shape; with a label if no word stands beside it."""
     speech = (
         format_html('role="img" aria-label="{}"', label)
         if label
@@ -124,20 +124,20 @@ def mark(name: str, label: str = "") -> SafeString:
 
 @register.simple_tag
 def sign(state: str, label: str = "") -> SafeString:
-    """The mark of a state, see `SIGNS`; one that is not listed has a dash."""
+    """Render the mark of a state, see `SIGNS`; an unlisted one has a dash."""
     return mark(SIGNS.get(state, "none"), label)
 
 
 @register.simple_tag
 def link(name: str, *args: object, **parameters: object) -> str:
-    """The address of a page, with its parameters behind it."""
+    """Return the address of a page, followed by its parameters."""
     return f"{reverse(name, args=args)}?{urlencode(parameters)}"
 
 
 @register.simple_tag
 @lru_cache(maxsize=_KEPT)
 def op(operation: str) -> SafeString:
-    """An operation's name behind its colour."""
+    """Render an operation's name behind its colour."""
     if not operation:
         return NOT_RECORDED
     family = operations.family_of(operation)
@@ -146,7 +146,7 @@ def op(operation: str) -> SafeString:
 
 @register.simple_tag
 def ver(table_pk: int | None, version: int | None) -> SafeString:
-    """A version, linked to its page; -1 is what a writer read where there was no table yet."""
+    """Render a version with a link to its page; -1 is a read before the table existed."""
     if version is None:
         return NOT_RECORDED
     if version < 0:
@@ -160,7 +160,7 @@ def ver(table_pk: int | None, version: int | None) -> SafeString:
 
 @lru_cache(maxsize=_KEPT)
 def pages_of_versions(table_pk: int) -> str:
-    """The address of a version's page, up to the version: pages name them by the hundred."""
+    """Return a version page's address up to the version: pages have hundreds of them."""
     return reverse("table-version", args=[table_pk, 0]).removesuffix("0/")
 
 
@@ -196,7 +196,7 @@ def family(operation: str) -> str:
 
 @register.filter
 def pos(number: float) -> str:
-    """A position in a chart, in per cent: short, with a point."""
+    """Format a position in a chart, in per cent: short, with a point."""
     return units.format_position(number)
 
 
@@ -209,7 +209,7 @@ def plural(number: int | None, words: str) -> str:
 
 @register.simple_tag
 def copy(text: str, what: str) -> SafeString:
-    """A button that copies; it shows where scripts run."""
+    """Render a copy button; it is hidden without scripts."""
     return format_html(
         '<button class="copy" type="button" data-copy="{}" aria-label="Copy {}" title="Copy {}">'
         "{}</button>",
@@ -222,13 +222,13 @@ def copy(text: str, what: str) -> SafeString:
 
 @register.filter
 def lookup(values: Mapping[Any, Any] | None, key: object) -> object:
-    """The value of a mapping at a key, nothing where there is none."""
+    """Return the value of a mapping at a key, nothing if there is none."""
     return values.get(key) if values else None
 
 
 @register.filter
 def verb(kind: str) -> str:
-    """A job's kind as its SQL word."""
+    """Return a job's kind as its SQL word."""
     return (kind or "").replace("_", " ").upper()
 
 
@@ -251,7 +251,7 @@ def compact(value: object) -> str:
 
 @register.filter
 def metric(value: object) -> str:
-    """A metric's number with its thousands apart; anything else as it was written."""
+    """Format a metric's number with separators; anything else stays as it was written."""
     text = str(value)
     return units.format_count(int(text)) if text.lstrip("-").isdecimal() else text
 
@@ -268,13 +268,13 @@ def text_after(text: str, position: int) -> str:
 
 @register.filter
 def tail(text: str, length: int) -> str:
-    """The end of a path, which distinguishes files."""
+    """Return the end of a path, which distinguishes files."""
     return text if len(text) <= length else "…" + text[-length + 1 :]
 
 
 @register.filter
 def short_path(path: str) -> str:
-    """A file's path where a line is short: its directory's end, and the start of its name."""
+    """Shorten a file's path: its directory's end, and the start of its name."""
     directory, _, name = path.rpartition("/")
     short = name if len(name) <= _NAME_SHOWN else f"{name[: _NAME_SHOWN - 1]}…"
     return f"{tail(directory, _DIRECTORY_SHOWN)}/{short}" if directory else short
@@ -282,13 +282,13 @@ def short_path(path: str) -> str:
 
 @register.filter
 def first_up(text: str) -> str:
-    """A sentence's start; a property's name stays as it is."""
+    """Capitalize a sentence; a property's name stays as it is."""
     return text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 @register.filter
 def ticks(text: str) -> SafeString:
-    """Text with what stands between backticks as code."""
+    """Render text in backticks as code."""
     parts = text.split("`")
     return format_html_join(
         "",
@@ -299,7 +299,7 @@ def ticks(text: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def curl(context: Mapping[str, Any], address: str, body: object = None) -> str:
-    """The command that asks the same over REST; with a body, the one that does the same."""
+    """Return the equivalent REST request by curl; with a body, a POST."""
     parts = ["curl", "-H", "'Authorization: Bearer '\"$LAKEUI_TOKEN\""]
     if isinstance(body, str):
         parts += ["-F", shlex.quote(f"file=@{body}")]
@@ -325,7 +325,7 @@ _SQL = re.compile(
 
 @register.filter
 def sql(text: str) -> SafeString:
-    """A statement with its keywords, texts and comments marked."""
+    """Mark the keywords, texts and comments of a statement."""
     parts, end = [], 0
     for match in _SQL.finditer(text):
         parts.append(("", text[end : match.start()]))
@@ -341,7 +341,7 @@ def sql(text: str) -> SafeString:
 
 @register.filter
 def place(number: float) -> str:
-    """A position without its unit, for a path."""
+    """Format a position without its unit, for a path."""
     return f"{number:.2f}"
 
 
@@ -357,7 +357,7 @@ register.filter("check_head", short_words.check_head)
 
 @register.filter
 def link_versions(text: str, conflict: Any) -> SafeString:  # noqa: ANN401 - a conflict of a known table
-    """A sentence of the engine, its versions linked to their pages and its table to its own."""
+    """Link versions and the table in a sentence of the engine to their pages."""
     table = getattr(conflict, "table", None)
     if table is None:
         return format_html("{}", text)

@@ -1,4 +1,4 @@
-"""What pages of jobs say with one word: SQL with its words marked, the field of tasks, costs."""
+"""Tags and filters of job pages: SQL with its words marked, the field of tasks, costs."""
 
 import re
 from datetime import datetime
@@ -22,7 +22,7 @@ _PLAIN_WORDS = frozenset({"NULL", "TRUE", "FALSE", "UTC"})
 
 @register.filter
 def sql(statement: str) -> SafeString:
-    """A statement with its keywords and texts apart, as our own rendering spells them."""
+    """Mark the keywords and texts of a statement, as our own rendering spells them."""
     parts, end = [], 0
     for match in _SQL.finditer(statement):
         parts.append(escape(statement[end : match.start()]))
@@ -38,7 +38,7 @@ def sql(statement: str) -> SafeString:
 
 @register.simple_tag
 def task_cells(field: TaskField) -> SafeString:
-    """The rectangles of a field of tasks."""
+    """Render the rectangles of a field of tasks."""
     return format_html_join(
         "",
         '<rect class="task-{}" x="{}%" y="{}" width="{}%" height="10"/>',
@@ -48,7 +48,7 @@ def task_cells(field: TaskField) -> SafeString:
 
 @register.simple_tag
 def amount(value: int | None, unit: str) -> SafeString | str:
-    """A cost in its unit, "ms" or "bytes"."""
+    """Format a cost in its unit, "ms" or "bytes"."""
     if value is None:
         return NOT_RECORDED
     if unit == "ms":
@@ -59,7 +59,7 @@ def amount(value: int | None, unit: str) -> SafeString | str:
 
 @register.filter
 def time_until(moment: datetime | None) -> str:
-    """The span from now to a moment: 4 min."""
+    """Format the span from now to a time: 4 min."""
     if moment is None:
         return ""
     left = (moment - timezone.now()).total_seconds()
@@ -74,7 +74,7 @@ def outcome_word(state: str) -> str:
 
 @register.filter
 def is_over(moment: datetime | None) -> bool:
-    """It has passed."""
+    """Whether the time has passed."""
     return moment is not None and moment < timezone.now()
 
 
@@ -91,11 +91,11 @@ def cron_words(cron: str) -> str:
 
 @register.filter
 def clock_words(moment: datetime) -> str:
-    """A moment as text, for a title."""
+    """Format a time as text, for a title."""
     return f"{units.clock_text(moment)} {timezone.localtime(moment).tzname()}"
 
 
 @register.simple_tag
 def clock_of(moment: datetime) -> str:
-    """An hour's beginning under a chart: 02:00."""
+    """Format an hour's beginning under a chart: 02:00."""
     return f"{timezone.localtime(moment):%H:%M}"

@@ -1,7 +1,8 @@
 """Shapes that charts repeat by the hundred, written at once: a template takes ten times as long.
 
-Numbers and names of shapes are the charts' own. What people or logs wrote, and every address, is
-escaped where it is put in.
+Numbers and names of shapes are the charts' own. Text by people or logs, and every address, is
+escaped
+where it is inserted.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ _PLACES = {"before": ("-10", "-11", " end"), "beside": ("11", "4", "")}
 
 @register.simple_tag
 def ruler_ticks(ruler: Ruler, table_pk: int) -> SafeString:
-    """A tick each version, the way to its page."""
+    """Render a tick per version, with a link to its page."""
     pages = escape(pages_of_versions(table_pk))
     width = format_position(ruler.hit_width)
     return SafeString("".join(_ruler_tick(tick, pages, width) for tick in ruler.ticks))
@@ -46,7 +47,7 @@ def _ruler_tick(tick: RulerTick, pages: str, width: str) -> str:
 
 @register.simple_tag
 def strip_ticks(strip: LaneStrip, goto: str) -> SafeString:
-    """A bar each bucket of time, the way to its versions, and a cross where an attempt was aborted."""
+    """Render a bar per bucket of time, linked to its versions, and a cross per aborted attempt."""
     widths = format_position(strip.step), format_position(strip.tick_width)
     parts = (part for tick in strip.ticks for part in _strip_tick(tick, escape(goto), widths))
     return SafeString("".join(parts))
@@ -70,7 +71,7 @@ def _strip_tick(tick: StripTick, goto: str, widths: tuple[str, str]) -> Iterator
 
 @register.simple_tag
 def spark_shapes(spark: Sparkline) -> SafeString:
-    """A bar each hour with commits, a cross each with aborted attempts."""
+    """Render a bar per hour with commits, and a cross per hour with aborted attempts."""
     sticks = (
         f'<rect class="pulse-bar" x="{stick.x}" y="{stick.y}" width="3.2%" height="{stick.height}"/>'
         for stick in spark.sticks
@@ -84,7 +85,7 @@ def spark_shapes(spark: Sparkline) -> SafeString:
 
 @register.simple_tag
 def heat_cells(heat: HeatMap) -> SafeString:
-    """A square each pair and hour: ink for cost, its figure where there is one."""
+    """Render a square per pair and hour: ink for cost, and its figure if there is one."""
     return SafeString("".join(map(_heat_cell, heat.cells)))
 
 
@@ -105,7 +106,7 @@ def _heat_cell(cell: HeatMapCell) -> str:
 
 @register.simple_tag
 def swim_bars(chart: SwimChart, pick: str, picked_key: str) -> SafeString:
-    """A bar each transaction, the way to its own path; then their ends, which lie over all bars."""
+    """Render a bar per transaction, linked to its path; then their ends, above all bars."""
     bars = (_bar(bar, escape(pick), is_picked=bar.key == picked_key) for bar in chart.bars)
     return SafeString("".join((*bars, *map(_end, chart.bars))))
 

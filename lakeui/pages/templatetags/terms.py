@@ -16,7 +16,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @register.simple_tag
 def term(words: str, anchor: str = "") -> SafeString:
-    """Words that the glossary explains, as a link to it; `anchor` where the page inflects them.
+    """Render words as a link to their glossary term; `anchor` if the page inflects them.
 
     Raises:
         TemplateSyntaxError: the glossary has no such term.
@@ -30,5 +30,5 @@ def term(words: str, anchor: str = "") -> SafeString:
 
 @register.filter
 def code_spans(text: str) -> SafeString:
-    """Plain text in which `this` is code."""
+    """Render text in backticks as code."""
     return mark_safe(_CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - escaped
