@@ -13,6 +13,7 @@ import pytest
 from engine.actions.codec import decode
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
+from engine.errors import DeletionVectorError
 from engine.schema.types import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark.compaction import CompactionJob, compact_bin
 from engine.spark.file_writer import FileTarget
@@ -162,6 +163,16 @@ def test_a_file_whose_every_row_goes_needs_no_vector(tmp_path):
 def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):
     add = msgspec.structs.replace(_add(tmp_path, "a", pa.table({"id": [1, 2, 3]})), stats=None)
     assert _merge_vectors(tmp_path, [add], _positions((0, 2)))[0]["physical"] == 3
+
+
+def test_rows_beyond_a_file_are_refused_whatever_the_log_claims(tmp_path):
+    add = _add(tmp_path, "a", pa.table({"id": [1, 2]}), deleted=[0, 2])
+    for stats in (None, '{"numRecords":2}', '{"numRecords":1000}'):
+        lie = msgspec.structs.replace(add, stats=stats)
+        with pytest.raises(DeletionVectorError, match="deletes row 2, but the file has 2 rows"):
+            _compact(tmp_path, lie)
+        with pytest.raises(DeletionVectorError, match="deletes row 2, but the file has 2 rows"):
+            _merge_vectors(tmp_path, [lie], _positions((0, 1)))
 
 
 @pytest.mark.parametrize(
