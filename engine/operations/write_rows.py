@@ -16,8 +16,10 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution
 from engine.protocol.features import find_required_features, list_supported_features, upgrade
-from engine.protocol.properties import ColumnPath, TableProperties
+from engine.protocol.properties import TableProperties
+from engine.schema.arrow import check_supported
 from engine.schema.column_mapping import column_mapping_mode, map_columns
+from engine.schema.column_paths import ColumnPath
 from engine.schema.evolution import merge_schemas
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
@@ -43,7 +45,12 @@ class WriteTerms:
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> "WriteTerms":
-        """Return the terms of a version."""
+        """Return the terms of a version.
+
+        Raises:
+            UnsupportedTypeError: a column of a type that only other engines have.
+        """
+        check_supported(snapshot.schema)
         return cls(snapshot.metadata, snapshot.protocol, snapshot.clustering_paths)
 
     @property

@@ -129,21 +129,24 @@ VARIANT = PrimitiveType("variant")
 
 _REMEMBERED_CHARACTERS = 65_536
 _PRIMITIVES = {name: PrimitiveType(name) for name in PRIMITIVES}
-_FOREIGN = re.compile(r"(?:time|geometry|geography|interval)(?:[ (].*)?")
+_TYPE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[ (<].*)?")
+_INCOMPLETE_ALONE = frozenset(("decimal", "struct", "array", "map", "udt"))
+"""Types whose name alone is not enough, or whose parameters are wrong where they come here."""
 
 
 def parse_schema(
     source: "str | StructType | Mapping[str, Any]", *, keeps_foreign: bool = True
 ) -> StructType:
-    """Parse Delta's JSON schema (text or parsed); return a schema unchanged.
+    """Return a schema from Delta's JSON (text or parsed), or itself.
 
     Args:
         source: the schema.
-        keeps_foreign: whether columns may have known types of other engines (`ForeignType`), as in
-            tables written by them.
+        keeps_foreign: whether columns may be of types that this engine does not know
+            (`ForeignType`), as in tables that other engines made.
 
     Raises:
-        InvalidSchemaError: not JSON, not a struct, an unknown type, a decimal out of range.
+        InvalidSchemaError: not JSON, not a struct, a decimal out of range, something that names no
+            type, or an unknown type that is not to be kept.
     """
     if isinstance(source, StructType):
         return source
@@ -197,11 +200,11 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
 
 
 def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # noqa: ANN401 - JSON
-    """Parse the JSON value of a type.
+    """Return the type that a JSON value describes.
 
     Args:
         value: parsed JSON.
-        keeps_foreign: whether to accept known types of other engines (`ForeignType`).
+        keeps_foreign: whether to return a type that this engine does not know as a `ForeignType`.
 
     Raises:
         InvalidSchemaError: it is not a Delta type.
@@ -235,13 +238,25 @@ def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # n
     raise InvalidSchemaError(msg)
 
 
+def user_type_name(value: Mapping[str, Any]) -> str:
+    """Return the class of a user-defined type in a schema, without its package."""
+    return str(value.get("class") or value.get("pyClass") or "").rpartition(".")[2]
+
+
 def _foreign_type(value: Any) -> ForeignType | None:  # noqa: ANN401 - JSON
-    if isinstance(value, str) and _FOREIGN.fullmatch(value):
-        return ForeignType(value, json.dumps(value))
-    if isinstance(value, Mapping) and value.get("type") == "udt":
-        name = str(value.get("class") or value.get("pyClass") or "")
-        return ForeignType(f"udt {name.rpartition('.')[2]}".strip(), json.dumps(value))
-    return None
+    """Return a type that is well formed and not known here; None where it is known or malformed."""
+    kind = value.get("type") if isinstance(value, Mapping) else value
+    if not isinstance(kind, str):
+        return None
+    if isinstance(value, Mapping):
+        if kind == "udt":
+            return ForeignType(f"udt {user_type_name(value)}".strip(), json.dumps(value))
+        if kind in _PRIMITIVES:
+            return None
+    match = _TYPE_NAME.fullmatch(kind)
+    if match is None or kind in _PRIMITIVES or match[1] in _INCOMPLETE_ALONE:
+        return None
+    return ForeignType(kind, json.dumps(value))
 
 
 def _parse_type_name(name: str) -> DataType:

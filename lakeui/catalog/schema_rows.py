@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
-from engine.schema.types import StructType, type_to_json
+from engine.schema.column_paths import column_path
+from engine.schema.types import StructType, type_to_json, user_type_name
 from lakeui.catalog.models import Table
 
 MAX_DEPTH = 12
@@ -96,16 +97,15 @@ def schema_head(table: Table, limit: int) -> dict[str, Any]:
 
 
 def type_text(value: object) -> str:
-    """Render a Delta type as SQL."""
-    if not isinstance(value, dict):
-        return str(value)
-    match value.get("type"):
+    """Return a Delta type as SQL writes it; a user-defined type by its class and its storage."""
+    inside = value if isinstance(value, dict) else {"type": value}
+    match inside.get("type"):
         case "array":
-            return f"array<{type_text(value.get('elementType'))}>"
+            return f"array<{type_text(inside.get('elementType'))}>"
         case "map":
-            return f"map<{type_text(value.get('keyType'))}, {type_text(value.get('valueType'))}>"
-        case "struct":
-            return "struct"
+            return f"map<{type_text(inside.get('keyType'))}, {type_text(inside.get('valueType'))}>"
+        case "udt":
+            return f"{user_type_name(inside) or 'udt'} ({type_text(inside.get('sqlType'))})"
         case other:
             return str(other)
 
@@ -186,7 +186,7 @@ def _invariant(value: object) -> str:
 
 
 def _name(column: str | list[str]) -> str:
-    return column if isinstance(column, str) else ".".join(column)
+    return ".".join(column_path(column) if isinstance(column, str) else column)
 
 
 def schema_lines(schema: StructType) -> Iterator[str]:

@@ -25,6 +25,7 @@ from engine.storage.uri import normalise_uri
 from lakeui.catalog.definitions import read_definition_actions
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.roots import storage_options
+from lakeui.catalog.schema_rows import type_text
 
 MAX_COLUMNS, MAX_DEPTH = 1_000, 8
 _Dataset = TypeVar("_Dataset", bound=Dataset)
@@ -111,7 +112,7 @@ def _columns(schema: Any, depth: int = 0) -> list[schema_dataset.SchemaDatasetFa
     return [
         schema_dataset.SchemaDatasetFacetFields(
             name=str(field.get("name")),
-            type=_type_name(field.get("type")),
+            type=type_text(field.get("type")),
             description=(field.get("metadata") or {}).get("comment"),
             ordinal_position=place,
             fields=_columns(field.get("type"), depth + 1),
@@ -119,18 +120,6 @@ def _columns(schema: Any, depth: int = 0) -> list[schema_dataset.SchemaDatasetFa
         for place, field in enumerate(fields[:MAX_COLUMNS], 1)
         if isinstance(field, dict)
     ]
-
-
-def _type_name(told: Any) -> str:  # noqa: ANN401 - JSON
-    match told:
-        case {"type": "array", "elementType": element}:
-            return f"array<{_type_name(element)}>"
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return f"map<{_type_name(key)},{_type_name(value)}>"
-        case {"type": str(kind)}:
-            return kind
-        case _:
-            return str(told)
 
 
 def _statistics(

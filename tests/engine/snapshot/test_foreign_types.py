@@ -6,9 +6,11 @@ import uuid
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from engine.commands.sql import parse_statement
-from engine.errors import InvalidSchemaError
+from engine.errors import InvalidSchemaError, MalformedLogError
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.arrow import UnsupportedTypeError, to_arrow_type
 from engine.schema.types import PrimitiveType, parse_schema
@@ -16,6 +18,7 @@ from engine.snapshot.new_table import first_actions
 from engine.spark.columns import to_spark_type
 from engine.spark.table_files import TableFiles
 from engine.storage.base import Store
+from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.made_tables import metadata, write_commit, write_first, write_rows
@@ -35,6 +38,10 @@ _TYPES = {
     "interval year to month": "interval year to month",
     "interval day to second": "interval day to second",
     "udt VectorUDT": _USER_TYPE,
+    "timestamp_ltz": "timestamp_ltz",
+    "timestamp_ns(9)": "timestamp_ns(9)",
+    "vector<float, 3>": "vector<float, 3>",
+    "tensor": {"type": "tensor", "elementType": "float", "shape": [2, 3]},
 }
 _STATEMENTS = (
     "DELETE FROM t WHERE id = 1",
@@ -91,6 +98,27 @@ def test_a_column_of_a_foreign_type_is_refused_by_name():
             assert table.version() == 1
 
 
+def test_a_schema_that_names_no_type_is_damaged():
+    malformed = (
+        "",
+        "?",
+        "1st",
+        " long",
+        "decimal(39,0)",
+        "decimal(x)",
+        "struct",
+        "array",
+        "map",
+        None,
+    )
+    objects = ({"type": "array"}, {"type": "long"}, {"type": 5}, {"fields": []}, [], 7)
+    for kind in (*malformed, *objects):
+        for form in _nest_type(kind):
+            table = _create_table(MemoryStore(f"memory://damaged/{uuid.uuid4()}"), form)
+            with pytest.raises(MalformedLogError):
+                table.snapshot()
+
+
 def test_no_table_is_made_with_a_foreign_type():
     for kind in (*_TYPES.values(), "timely", "anything"):
         with pytest.raises(InvalidSchemaError):
@@ -115,3 +143,34 @@ def test_no_reader_or_writer_of_spark_takes_files_with_a_foreign_type():
     for name, kind in _TYPES.items():
         with pytest.raises(UnsupportedTypeError, match=re.escape(f"{name} (column other)")):
             TableFiles("/t", parse_schema(_schema(kind)))
+
+
+def test_a_partition_column_of_a_foreign_type_leaves_the_others_readable():
+    store = MemoryStore(f"memory://foreign/{uuid.uuid4()}")
+    write_first(store)
+    described = type(metadata())(
+        id="x", schema_string=_schema("time(6)"), partition_columns=("other",)
+    )
+    file = write_rows(store, "f.parquet", {"id": [1, 2]}, partition_values={"other": "10:00:00"})
+    write_commit(store, 1, described, file)
+    snapshot = DeltaTable(store).snapshot()
+    assert snapshot.to_arrow(["id"], "id > 1").num_rows == 1
+    with pytest.raises(UnsupportedTypeError):
+        snapshot.to_arrow()
+
+
+@pytest.mark.spark
+def test_spark_reads_and_writes_no_table_with_a_foreign_type(spark: SparkSession, tmp_path):
+    table = _create_table(LocalStore(tmp_path), "time(6)")
+    rows = "SELECT id FROM VALUES (1) AS v (id)"
+    merge = f"MERGE INTO t USING ({rows}) AS s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id)"
+    statements = (
+        *_STATEMENTS,
+        "OPTIMIZE t",
+        f"INSERT INTO t (id) {rows}",
+        f"{merge} VALUES (s.id)",
+    )
+    for statement in statements:
+        with pytest.raises(UnsupportedTypeError, match=r"the type time\(6\) \(column other\)"):
+            run(parse_statement(statement), table, spark, RunOptions(in_process_bytes=0))
+    assert table.version() == 1

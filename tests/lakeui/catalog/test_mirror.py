@@ -69,7 +69,7 @@ def test_a_table_with_a_column_of_another_engines_type_is_mirrored(lake):
     assert (table.version, table.row_count, table.mirror_error_code) == (1, 10, "")
     definition = definition_at(table, 1)
     assert definition is not None
-    assert definition.schema == ("id long", "at time(6)", "place udt")
+    assert definition.schema == ("id long", "at time(6)", "place PointUDT (string)")
 
 
 def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
