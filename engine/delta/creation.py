@@ -299,13 +299,15 @@ def _create_at(
     handle = Handle(spark, table, name=name, retries=definition.retries, options=definition.options)
     if exists:
         return handle, OperationResult()
-    if not existing and definition.replace and not definition.rows and list_log_files(store):
+    replaces_place = not existing and definition.replace and not definition.rows
+    has_log = (replaces_place or definition.must_exist) and bool(list_log_files(store))
+    if replaces_place and has_log:
         if not definition.must_exist:
             _check_agrees(definition, place, table.snapshot())
             return handle, OperationResult()
         if not definition.columns:
             raise SchemaMissingError
-    if definition.must_exist and not list_log_files(store):
+    if definition.must_exist and not has_log:
         raise NameUnknownError(shown)
     try:
         return handle, handle.run(definition.clone or _command(spark, definition))
