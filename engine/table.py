@@ -10,7 +10,7 @@ from engine.log.definition import TableDefinition, load_definition
 from engine.log.history import iter_history, version_at
 from engine.log.segment import list_log_files
 from engine.schema.types import StructType
-from engine.snapshot.new_table import first_actions
+from engine.snapshot.new_table import first_actions, layout_parameters
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.snapshot.timestamps import timestamp_to_ms
 from engine.storage.base import Store
@@ -128,8 +128,7 @@ class DeltaTable:
         txn = OptimisticTransaction(handle, None, clock=clock)
         txn.stage(*actions)
         parameters = {
-            "partitionBy": list(partition_columns),
-            "clusterBy": list(clustering_columns),
+            **layout_parameters(actions, clustering_columns),
             "properties": dict(configuration),
         }
         txn.commit("CREATE TABLE", parameters)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from engine.commands.column_sql import column_sql
 from engine.commands.command import Command, check_columns, check_new_columns
 from engine.commands.fields import parameter
-from engine.commands.names import column_list, column_path, name_sql, table_sql
+from engine.commands.names import column_list, name_sql, table_sql
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import RequestError
 from engine.expressions.parse import parse_expression
@@ -17,6 +17,7 @@ from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import VOID, Expression
 from engine.expressions.type_grammar import read_type
 from engine.expressions.types import sql_name
+from engine.schema.column_paths import column_path
 from engine.schema.text_lengths import TEXT_TYPE, has_limits
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 from engine.schema.write_errors import ConstraintNotBooleanError, NotDeterministicError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
-from engine.commands.names import ANY_TABLE, column_path, is_location
+from engine.commands.names import ANY_TABLE, is_location
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
 from engine.expressions.conditions import row_condition
@@ -15,6 +15,7 @@ from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Expression
+from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 
 COMMANDS: "dict[str, type[Command]]" = {}

@@ -25,7 +25,7 @@ from engine.commands.command import PARSE, Command, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
-from engine.commands.names import column_path, name_sql, options_sql, table_sql
+from engine.commands.names import name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.conditions import Given, row_condition, value_of
@@ -35,6 +35,7 @@ from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
+from engine.schema.column_paths import column_path
 from engine.schema.evolution import select_source_columns
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError

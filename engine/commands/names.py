@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from engine.expressions.conditions import Given
 from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.render import quote_string
+from engine.schema.column_paths import column_path
 
 ANY_TABLE = "t"
 """How a statement calls the table that its run or its job names."""
@@ -86,15 +87,6 @@ def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
 def render_where(where: Given | None) -> str:
     """` WHERE condition`, or nothing."""
     return f" WHERE {where}" if where else ""
-
-
-def column_path(text: str) -> tuple[str, ...]:
-    """The names along a column's path as written, backticks removed."""
-    if "`" not in text:
-        return tuple(text.split("."))
-    parts = text.replace("``", "\0").split("`")
-    plain = [part if index % 2 else part.replace(".", "\1") for index, part in enumerate(parts)]
-    return tuple(name.replace("\0", "`") for name in "".join(plain).split("\1") if name)
 
 
 def plain_names(columns: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from engine.commands.names import column_path, name_sql
+from engine.commands.names import name_sql
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
 from engine.expressions import build
@@ -11,6 +11,7 @@ from engine.expressions.queries.reader import check_calls
 from engine.expressions.scope import Scope
 from engine.expressions.traits import conjunction
 from engine.expressions.tree import VOID, Column, Expression, Literal
+from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 
 

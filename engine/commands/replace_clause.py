@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.commands.command import check_columns
-from engine.commands.names import column_list, column_path, name_sql, quote_name
+from engine.commands.names import column_list, name_sql, quote_name
 from engine.commands.sources import (
     ArrowSource,
     DataFrameSource,
@@ -14,6 +14,7 @@ from engine.commands.sources import (
     TableSource,
 )
 from engine.errors import RequestError
+from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 
 TARGET = "__lake_table"

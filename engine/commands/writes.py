@@ -8,14 +8,7 @@ from engine.commands.command import Command, check_columns, check_source
 from engine.commands.defaults import or_default
 from engine.commands.fields import parameter
 from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
-from engine.commands.names import (
-    column_list,
-    column_path,
-    name_sql,
-    options_sql,
-    render_where,
-    table_sql,
-)
+from engine.commands.names import column_list, name_sql, options_sql, render_where, table_sql
 from engine.commands.partitions import check_partition, partition_condition, partition_sql
 from engine.commands.replace_clause import (
     ReplaceClause,
@@ -30,6 +23,7 @@ from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.tree import Expression
+from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
 

@@ -21,6 +21,7 @@ from engine.conflicts.remedy_texts import (
     TEXTS,
 )
 from engine.conflicts.situation import COMPACTIONS, ROW_CHANGES, Situation
+from engine.schema.column_paths import column_path
 
 OF_FILES = (
     RemedyKind.READ_AGAIN,
@@ -203,7 +204,7 @@ def _layout(situation: Situation) -> bool:
         return False
     if situation.reads_appended_rows:
         return False
-    clustered = situation.table.clustering_columns
+    clustered = [".".join(column_path(name)) for name in situation.table.clustering_columns or ()]
     if clustered:
         named = situation.condition_columns
         if named is None or any(column.lower() in named for column in clustered):

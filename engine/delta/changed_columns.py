@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from engine.commands.alter import ChangeColumn
-from engine.commands.names import column_path
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 from engine.expressions.type_grammar import read_type
+from engine.schema.column_paths import column_path
 from engine.schema.types import DataType, StructType
 
 _OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})

@@ -25,6 +25,7 @@ from engine.delta.statement_views import StatementNotRoutedError
 from engine.delta.table_access import open_table
 from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.column_paths import render_column_path
 from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
 from engine.spark.catalogue import CataloguedTable
@@ -190,7 +191,7 @@ def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if name == "identity":
             partitions += references
         elif name in {"cluster_by", "clusterBy"}:
-            clusters += references
+            clusters += [render_column_path(path.fieldNames()) for path in transform.references()]
         else:
             what = f"A Delta table cannot be partitioned by {name}."
             raise StatementNotRoutedError(

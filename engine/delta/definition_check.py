@@ -11,6 +11,7 @@ from engine.errors import RequestError
 from engine.schema.column_mapping import ID_KEY, MAX_ID_KEY, MODE_KEY, PHYSICAL_NAME_KEY
 from engine.schema.types import StructType, type_to_json
 from engine.schema.widening import TYPE_CHANGES
+from engine.snapshot.new_table import is_same_layout
 from engine.snapshot.snapshot import Snapshot
 
 IDENTITY_MARK = "delta.identity.highWaterMark"
@@ -101,10 +102,18 @@ def check_definition(
             what = f"The columns do not match those of the table at {location}: {differences[0]}."
             raise LocationSchemaError(what, _remedy("the same columns"), field="schema")
         _check_layout(
-            LocationPartitioningError, "partition", partition_columns, snapshot.partition_columns
+            LocationPartitioningError,
+            "partition",
+            partition_columns,
+            snapshot.partition_columns,
+            snapshot.schema,
         )
         _check_layout(
-            LocationClusteringError, "clustering", clustering_columns, snapshot.clustering_columns
+            LocationClusteringError,
+            "clustering",
+            clustering_columns,
+            snapshot.clustering_columns,
+            snapshot.schema,
         )
     own, existing = _own_properties(properties), _own_properties(snapshot.metadata.configuration)
     if properties and own != existing:
@@ -113,9 +122,13 @@ def check_definition(
 
 
 def _check_layout(
-    error: type[RequestError], kind: str, specified: Sequence[str], existing: Sequence[str]
+    error: type[RequestError],
+    kind: str,
+    specified: Sequence[str],
+    existing: Sequence[str],
+    schema: StructType,
 ) -> None:
-    if [name.lower() for name in specified] != [name.lower() for name in existing]:
+    if not is_same_layout(schema, specified, existing):
         what = (
             f"The {kind} columns ({', '.join(specified) or 'none'}) do not match those of the table"
             f" at that location ({', '.join(existing) or 'none'})."

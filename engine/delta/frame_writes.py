@@ -18,6 +18,7 @@ from engine.delta.names import NameTakenError, NotADeltaTableError
 from engine.delta.table_access import open_table, storage_options
 from engine.errors import RequestError
 from engine.log.segment import list_log_files
+from engine.snapshot.new_table import is_same_layout
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
@@ -230,9 +231,13 @@ def _replacement(write: FrameWrite, snapshot: Snapshot) -> Create:
 
 def _is_other_layout(write: FrameWrite, snapshot: Snapshot) -> bool:
     partitions = write.partition_columns
-    other = partitions is not None and _lower(partitions) != _lower(snapshot.partition_columns)
+    other = partitions is not None and not is_same_layout(
+        snapshot.schema, partitions, snapshot.partition_columns
+    )
     clusters = write.clustering_columns
-    return other or bool(clusters and _lower(clusters) != _lower(snapshot.clustering_columns))
+    return other or bool(
+        clusters and not is_same_layout(snapshot.schema, clusters, snapshot.clustering_columns)
+    )
 
 
 def _complete_layout(write: FrameWrite, snapshot: Snapshot) -> FrameWrite:
@@ -266,7 +271,3 @@ def _apply_options(write: FrameWrite, handle: Handle) -> Handle:
         if key in write.options:
             handle = handle.set_option(name, write.options[key])
     return handle
-
-
-def _lower(names: object) -> list[str]:
-    return [str(name).lower() for name in names] if isinstance(names, list | tuple) else []

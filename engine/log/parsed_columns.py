@@ -17,9 +17,10 @@ from engine.actions.statistics import may_lack_seconds
 from engine.actions.table import Metadata
 from engine.errors import MalformedLogError
 from engine.protocol.indexed_columns import IndexedColumns
-from engine.protocol.properties import ColumnPath, TableProperties
+from engine.protocol.properties import TableProperties
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import column_mapping_mode, physical_name
+from engine.schema.column_paths import ColumnPath
 from engine.schema.partition_arrays import partition_array
 from engine.schema.partition_values import parse_stored_value
 from engine.schema.types import (

@@ -8,7 +8,6 @@ import msgspec
 
 from engine.actions.table import DomainMetadata
 from engine.commands.alter import AddColumns, ChangeColumn, DropColumns, RenameColumn
-from engine.commands.names import column_path
 from engine.errors import ExpressionError, InvalidSchemaError, InvariantViolationError
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
@@ -25,15 +24,16 @@ from engine.operations.schema_edit import (
 from engine.operations.write_rows import WriteTerms, build_terms
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features
-from engine.protocol.properties import (
-    CONSTRAINT_PREFIX,
-    STATS_COLUMNS,
-    ColumnPath,
-    parse_column_paths,
-    render_column_paths,
-)
+from engine.protocol.properties import CONSTRAINT_PREFIX, STATS_COLUMNS
 from engine.schema.assignment import is_storable
 from engine.schema.column_mapping import column_mapping_mode, map_columns
+from engine.schema.column_paths import (
+    ColumnPath,
+    column_path,
+    parse_column_paths,
+    render_column_path,
+    render_column_paths,
+)
 from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
 from engine.snapshot.new_table import build_clustering_domain, check_names
@@ -81,7 +81,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     for path in present:
         _check_free(snapshot, path)
         schema = edit(schema, path[:-1], drop_field(path[-1]))
-    names = [".".join(path) for path in present]
+    names = [render_column_path(path) for path in present]
     if present and "clustering" in list_supported_features(snapshot.protocol):
         txn.stage(_same_clustering(snapshot))
     gone = dict.fromkeys(present, ())
@@ -112,7 +112,7 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
 
     schema = edit(snapshot.schema, path[:-1], change_field(path[-1], rename))
     new_path = (*path[:-1], command.new_name)
-    parameters = {"oldColumnPath": command.column, "newColumnPath": ".".join(new_path)}
+    parameters = {"oldColumnPath": command.column, "newColumnPath": render_column_path(new_path)}
     return _commit(execution, txn, schema, "RENAME COLUMN", parameters, moved={path: new_path})
 
 
@@ -261,8 +261,9 @@ def _check_mapped(snapshot: Snapshot, done: str) -> None:
 
 def _check_free(snapshot: Snapshot, path: tuple[str, ...]) -> None:
     """Refuse to drop a partition or clustering column, or a column used by a rule."""
-    laid_out = [*snapshot.metadata.partition_columns, *snapshot.clustering_columns]
-    if any(name.lower().split(".")[0] == path[0].lower() for name in laid_out):
+    clustering = [column_path(name)[0] for name in snapshot.clustering_columns]
+    laid_out = [*snapshot.metadata.partition_columns, *clustering]
+    if any(name.lower() == path[0].lower() for name in laid_out):
         msg = f"{path[0]} is a partition or clustering column."
         raise InvalidSchemaError(msg, "Keep it.", field="columns")
     _check_rules(snapshot, path)

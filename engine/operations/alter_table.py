@@ -8,10 +8,12 @@ from engine.expressions.render import to_sql
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import WriteTerms, build_terms
+from engine.protocol.clustering import clustering_paths
 from engine.protocol.features import list_supported_features, upgrade
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
 from engine.snapshot.new_table import build_clustering_domain
+from engine.snapshot.snapshot import read_clustering_columns
 from engine.spark.columns import is_true
 from engine.spark.reader import ScanRequest, scan
 
@@ -82,7 +84,7 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
         msg = f"{snapshot.table_uri} is partitioned: a table is partitioned or clustered, not both."
         raise RequestError(msg, "Load it into a clustered table.", field="columns")
     domain = build_clustering_domain(snapshot.schema, command.columns, snapshot.mapping_mode)
-    if snapshot.clustering_columns == command.columns:
+    if snapshot.clustering_paths == clustering_paths(domain):
         return OperationResult(message="The table is clustered like this already.")
     if execution.options.dry_run:
         return OperationResult(plan=Plan("The clustering columns would change, no row would."))
@@ -92,6 +94,8 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
     txn.stage(domain)
     parameters = {
         "oldClusteringColumns": ",".join(snapshot.clustering_columns),
-        "newClusteringColumns": ",".join(command.columns),
+        "newClusteringColumns": ",".join(
+            read_clustering_columns(domain, snapshot.schema, snapshot.mapping_mode)
+        ),
     }
     return execution.commit(txn, "CLUSTER BY", parameters, {})

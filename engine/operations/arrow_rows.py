@@ -38,7 +38,13 @@ from engine.spark.incoming_rows import IncomingRows
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import GENERATED
-from engine.spark.writer import CHANGE_TYPE, WriteOutput, change_target, data_target
+from engine.spark.writer import (
+    CHANGE_TYPE,
+    WriteOutput,
+    change_target,
+    data_target,
+    sort_by_partition,
+)
 from engine.storage.local import system_failure
 
 IN_PROCESS = "found in this process, without Spark"
@@ -182,7 +188,7 @@ def write_tables(
     extra = [name for name in filled[0].column_names if name not in {*partitions, *data}]
     whole = pa.concat_tables([rows.select([*data, *extra, *partitions]) for rows in filled])
     if partitions:
-        whole = whole.sort_by([(name, "ascending") for name in partitions])
+        whole = sort_by_partition(whole, partitions)
     written = WriteOutput()
     try:
         target = replace(target, is_synced_later=True)  # by `make_staged_durable`

@@ -11,7 +11,6 @@ from pyspark.sql import Column
 
 from engine.actions.files import AddFile
 from engine.commands.model import Optimize
-from engine.commands.names import column_path
 from engine.conflicts.row_counts import live_rows
 from engine.errors import RequestError
 from engine.expressions.render import to_sql
@@ -21,7 +20,9 @@ from engine.operations.file_bins import has_many_deleted
 from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
 from engine.operations.row_sums import check_moved
 from engine.operations.staged_actions import removal
+from engine.schema.column_paths import ColumnPath, column_path, render_column_path
 from engine.schema.types import ArrayType, MapType, StructType
+from engine.snapshot.new_table import resolve_column
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import target_type
 from engine.spark.columns import column
@@ -66,7 +67,12 @@ def rewrite_ordered(
         ConflictError: a concurrent commit rewrote the same files.
     """
     names = command.zorder_by or snapshot.clustering_columns
-    _check_columns(snapshot, names)
+    paths = (
+        [resolve_column(snapshot.schema, name) for name in command.zorder_by]
+        if command.zorder_by
+        else [column_path(name) for name in snapshot.clustering_columns]
+    )
+    _check_columns(snapshot, paths)
     if execution.options.dry_run:
         listed = [PlannedFile.from_add(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
@@ -75,7 +81,7 @@ def rewrite_ordered(
     current = execution.snapshot_of(txn)
     live = {add.key for add in current.add_files(paths=[add.path for add in files])}
     present = [add for add in files if add.key in live]
-    written = _write(command, execution, current, present, names)
+    written = _write(command, execution, current, present, paths)
     check_moved(current, present, written.rows)
     clustered = not command.zorder_by
     adds = [_mark_clustered(add) for add in written.adds] if clustered else list(written.adds)
@@ -96,14 +102,14 @@ def _write(
     execution: Execution,
     snapshot: Snapshot,
     files: Sequence[AddFile],
-    names: Sequence[str],
+    paths: Sequence[ColumnPath],
 ) -> WriteOutput:
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     target = command.target_size_bytes or table.target_size_bytes
     pieces = max(1, -(-sum(add.size for add in files) // target))
     with execution.spark_stage("order rows"):
         frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
-        columns = [_value(snapshot, name) for name in names]
+        columns = [_value(path) for path in paths]
         partitions = [column(partition_field.name) for partition_field in table.partition_fields]
         if len(columns) > 1:
             sample = _sample(execution, table, files)
@@ -126,9 +132,9 @@ def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -
     return RankSample(rows, sum(told) if len(told) == len(counts) else rows.count())
 
 
-def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
-    for name in names:
-        path = _path(snapshot, name)
+def _check_columns(snapshot: Snapshot, paths: Sequence[ColumnPath]) -> None:
+    for path in paths:
+        name = render_column_path(path)
         if path[0] in snapshot.partition_columns:
             msg = f"{name} is a partition column: each of its values has files of its own already."
             raise RequestError(msg, "Order by other columns.", field="zorder_by")
@@ -137,13 +143,7 @@ def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
             raise RequestError(msg, "Order by a field inside it.", field="zorder_by")
 
 
-def _path(snapshot: Snapshot, name: str) -> tuple[str, ...]:
-    whole = snapshot.schema.get(name)
-    return (whole.name,) if whole is not None else column_path(name)
-
-
-def _value(snapshot: Snapshot, name: str) -> Column:
-    path = _path(snapshot, name)
+def _value(path: ColumnPath) -> Column:
     value = column(path[0])
     for part in path[1:]:
         value = value.getField(part)

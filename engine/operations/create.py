@@ -1,12 +1,13 @@
 """CREATE TABLE, empty or from a source, in one commit."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.commands.model import Append, Create, DataFrameSource
-from engine.commands.names import column_path
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.alter_columns import check_default_type
@@ -25,7 +26,7 @@ from engine.operations.write_rows import (
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import list_supported_features, upgrade
 from engine.schema.types import StructField, StructType, parse_schema
-from engine.snapshot.new_table import first_actions
+from engine.snapshot.new_table import first_actions, layout_parameters
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.identity import restore_latest_marks
 from engine.spark.sources import SourceRows
@@ -60,19 +61,21 @@ def create(command: Create, execution: Execution) -> OperationResult:
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*actions, *written.adds)
-    operation, parameters = _operation_and_parameters(command)
+    operation, parameters = _operation_and_parameters(command, actions)
     metrics = file_metrics(written) if rows is not None else {}
     return execution.commit(txn, operation, parameters, metrics)
 
 
-def _operation_and_parameters(command: Create) -> tuple[str, dict[str, object]]:
+def _operation_and_parameters(
+    command: Create, actions: Iterable[Action]
+) -> tuple[str, dict[str, object]]:
     """Return the operation and parameters of the table's first commit."""
     source = command.source
     if isinstance(source, DataFrameSource) and source.save_mode:
-        partition_by = list(command.partition_columns)
+        partition_by = layout_parameters(actions, ())["partitionBy"]
         return "WRITE", {"mode": source.save_mode, "partitionBy": partition_by}
     operation = "CREATE TABLE" if source is None else "CREATE TABLE AS SELECT"
-    return operation, _parameters(command)
+    return operation, _parameters(command, actions)
 
 
 def _handle_existing(command: Create, execution: Execution) -> OperationResult:
@@ -109,7 +112,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
     txn.stage(*map(removal, removed), *written.adds)
     operation = "CREATE OR REPLACE TABLE" + (" AS SELECT" if rows is not None else "")
     metrics = {**(file_metrics(written) if rows is not None else {}), **removal_metrics(removed)}
-    return execution.commit(txn, operation, _parameters(command), metrics)
+    return execution.commit(txn, operation, _parameters(command, actions), metrics)
 
 
 def _carry_identity(action: Action, snapshot: Snapshot) -> Action:
@@ -125,12 +128,11 @@ def _carry_identity(action: Action, snapshot: Snapshot) -> Action:
     return action
 
 
-def _parameters(command: Create) -> dict[str, object]:
+def _parameters(command: Create, actions: Iterable[Action]) -> dict[str, object]:
     return {
         "isManaged": False,
         "description": command.description or None,
-        "partitionBy": list(command.partition_columns),
-        "clusterBy": list(command.clustering_columns),
+        **layout_parameters(actions, command.clustering_columns),
         "properties": dict(command.properties),
     }
 
@@ -142,7 +144,7 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
     schema = schema or StructType()
     actions = first_actions(
         schema,
-        [_column_name(schema, written) for written in command.partition_columns],
+        command.partition_columns,
         command.clustering_columns,
         command.properties,
         now_ms=execution.now_ms,
@@ -163,8 +165,3 @@ def _terms(actions: list[Action]) -> WriteTerms:
     protocol = next(action for action in actions if isinstance(action, Protocol))
     domains = (action for action in actions if isinstance(action, DomainMetadata))
     return WriteTerms(metadata, protocol, clustering_paths(next(domains, None)))
-
-
-def _column_name(schema: StructType, written: str) -> str:
-    """Return a column's name as written, without backticks."""
-    return written if schema.get(written) else ".".join(column_path(written))

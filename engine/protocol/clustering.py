@@ -4,7 +4,7 @@ import msgspec
 
 from engine.actions.table import DomainMetadata
 from engine.errors import MalformedLogError
-from engine.protocol.properties import ColumnPath
+from engine.schema.column_paths import ColumnPath
 
 CLUSTERING_DOMAIN = "delta.clustering"
 

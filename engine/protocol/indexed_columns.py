@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from engine.protocol.properties import DEFAULT_PREFIX_LENGTH, ColumnPath, TableProperties
+from engine.protocol.properties import DEFAULT_PREFIX_LENGTH, TableProperties
 from engine.schema.column_mapping import physical_name, physical_path
+from engine.schema.column_paths import ColumnPath
 from engine.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
 
 _ORDERED = frozenset(

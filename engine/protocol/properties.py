@@ -1,19 +1,19 @@
 """Table properties (`delta.*` in the metadata's configuration), parsed once."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
+from engine.schema.column_paths import ColumnPath, parse_column_paths
 
 STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_PREFIX_LENGTH = 32
 RESOLUTION_PROPERTY = "lakeui.featureEnablement.conflictResolution.enabled"
 """Whether running writes pass a commit that only enables a feature; delta-spark has it in a session."""
 DAY_MS = 24 * 3600 * 1000
-ColumnPath = tuple[str, ...]
 """The names along the way to a column, outermost first."""
 _UNITS_MS = {
     "microsecond": 0,
@@ -26,9 +26,6 @@ _UNITS_MS = {
 }
 _DURATION = re.compile(r"^(?:interval\s+)?((?:-?[0-9]+\s+[a-z]+\s*)+)$", re.IGNORECASE)
 _DURATION_PART = re.compile(r"(-?[0-9]+)\s+([a-z]+)", re.IGNORECASE)
-_NAME = r"(?:`(?:[^`]|``)+`|[^`.,\s]+)"
-_PATH = rf"{_NAME}(?:\.{_NAME})*"
-_PATHS = re.compile(rf"\s*{_PATH}\s*(?:,\s*{_PATH}\s*)*")
 _SIZE = re.compile(r"^([0-9]+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
@@ -142,35 +139,6 @@ def normalise_value(key: str, text: str) -> str:
         return str(_KNOWN[key][1](key, text))
     except InvalidPropertyError:
         return text
-
-
-def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
-    """Return the columns of a list such as ``a, b.c, `d.e`.f``.
-
-    Raises:
-        ValueError: a name is empty, or lacks necessary backticks.
-    """
-    if not text.strip():
-        return ()
-    if not _PATHS.fullmatch(text):
-        msg = f"{text[:200]!r} is not a list of columns"
-        raise ValueError(msg)
-    return tuple(
-        tuple(
-            name[1:-1].replace("``", "`") if name.startswith("`") else name
-            for name in re.findall(_NAME, path)
-        )
-        for path in re.findall(_PATH, text)
-    )
-
-
-def render_column_paths(paths: Iterable[ColumnPath]) -> str:
-    """Write columns as such a list."""
-    return ",".join(".".join(map(_quote_if_needed, path)) for path in paths)
-
-
-def _quote_if_needed(name: str) -> str:
-    return name if re.fullmatch(r"\w+", name, re.ASCII) else f"`{name.replace('`', '``')}`"
 
 
 def _wrong(key: str, text: str, expected: str) -> InvalidPropertyError:

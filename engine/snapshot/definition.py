@@ -7,13 +7,8 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of, has_subquery, is_deterministic
 from engine.expressions.tree import Expression
 from engine.protocol.indexed_columns import has_bounds
-from engine.protocol.properties import (
-    CONSTRAINT_PREFIX,
-    STATS_COLUMNS,
-    ColumnPath,
-    TableProperties,
-    parse_column_paths,
-)
+from engine.protocol.properties import CONSTRAINT_PREFIX, STATS_COLUMNS, TableProperties
+from engine.schema.column_paths import ColumnPath, parse_column_paths
 from engine.schema.types import (
     LONG,
     ArrayType,

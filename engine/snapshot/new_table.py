@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata, Metadata
@@ -17,6 +17,7 @@ from engine.schema.column_mapping import (
     map_columns,
     physical_path,
 )
+from engine.schema.column_paths import ColumnPath, column_path, render_column_path
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -60,6 +61,7 @@ def first_actions(
     configuration = add_defaults(configuration, partition_columns, clustering_columns)
     parsed, configuration = map_columns(parsed, configuration)
     check_names(parsed, column_mapping_mode(configuration))
+    partition_columns = [_resolve_spelling(parsed, name) for name in partition_columns]
     _check_layout(parsed, partition_columns, clustering_columns)
     check_rules(parsed, configuration, partition_columns)
     check_change_feed(parsed, configuration)
@@ -72,7 +74,7 @@ def first_actions(
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=parsed.to_json(),
-        partition_columns=[_resolve_spelling(parsed, name) for name in partition_columns],
+        partition_columns=partition_columns,
         configuration=kept,
         created_time=now_ms,
     )
@@ -140,26 +142,54 @@ def build_clustering_domain(
 
 
 def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
-    """Resolve a column name to its path; a column with dots in its own name takes precedence.
+    """Return the path of a column, in the schema's spelling.
+
+    Dots lead into structs, and a name with dots stands in backticks; where that leads nowhere, the
+    text is taken for one name.
 
     Raises:
         UnknownColumnError: the schema lacks it.
     """
-    whole = schema.get(name)
-    if whole is not None:
-        return (whole.name,)
-    path: list[str] = []
+    path = _find_column(schema, column_path(name)) or _find_column(schema, (name,))
+    if not path:
+        msg = f"The schema has no column {name}."
+        raise UnknownColumnError(msg, f"It has {', '.join(schema.names[:20])}.", field="columns")
+    return path
+
+
+def layout_parameters(
+    actions: Iterable[Action], clustering_columns: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return what the commit that makes a table records of its layout, from its `first_actions`."""
+    metadata = next(action for action in actions if isinstance(action, Metadata))
+    schema = parse_schema(metadata.schema_string)
+    paths = [resolve_column(schema, name) for name in clustering_columns]
+    return {
+        "partitionBy": list(metadata.partition_columns),
+        "clusterBy": [render_column_path(path) for path in paths],
+    }
+
+
+def is_same_layout(schema: StructType, first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether two lists name the same columns of a schema in the same order."""
+    try:
+        paths = [[resolve_column(schema, name) for name in names] for names in (first, second)]
+    except UnknownColumnError:
+        return False
+    return paths[0] == paths[1]
+
+
+def _find_column(schema: StructType, path: ColumnPath) -> ColumnPath:
+    """Return a path in the schema's spelling; empty if it leads nowhere."""
+    names: list[str] = []
     inside: DataType = schema
-    for part in name.split("."):
+    for part in path:
         field = inside.get(part) if isinstance(inside, StructType) else None
         if field is None:
-            msg = f"The schema has no column {name}."
-            raise UnknownColumnError(
-                msg, f"It has {', '.join(schema.names[:20])}.", field="columns"
-            )
-        path.append(field.name)
+            return ()
+        names.append(field.name)
         inside = field.type
-    return tuple(path)
+    return tuple(names)
 
 
 def check_names(schema: StructType, mode: str) -> None:
@@ -220,7 +250,8 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
 
 
 def _resolve_spelling(schema: StructType, name: str) -> str:
-    column = schema.get(name)
+    """Return a top-level column's name in the schema's spelling, without backticks around it."""
+    column = schema.get(name) or schema.get(".".join(column_path(name)))
     return name if column is None else column.name
 
 

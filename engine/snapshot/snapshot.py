@@ -26,8 +26,9 @@ from engine.log.replay import TableState, list_newer, load_state, load_table_sta
 from engine.log.tip import is_in_place
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
 from engine.protocol.features import check_readable
-from engine.protocol.properties import ColumnPath, TableProperties
+from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import column_mapping_mode, physical_name
+from engine.schema.column_paths import ColumnPath, render_column_path
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import list_unsupported_changes
@@ -122,7 +123,7 @@ class Snapshot:
 
     @cached_property
     def clustering_columns(self) -> tuple[str, ...]:
-        """Logical names of the clustering columns, nested ones with dots; empty if not clustered."""
+        """Logical names of the clustering columns, as `column_path` reads them; empty if not clustered."""
         domain = self.domains.get(CLUSTERING_DOMAIN)
         return (
             ()
@@ -315,8 +316,9 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
 def read_clustering_columns(
     domain: DomainMetadata, schema: StructType, mode: str
 ) -> tuple[str, ...]:
-    """Return the logical names of the clustering columns in a metadata domain."""
-    return tuple(".".join(_logical(path, schema, mode)) for path in clustering_paths(domain))
+    """Return the logical names of the clustering columns in a domain, as `column_path` reads them."""
+    paths = clustering_paths(domain)
+    return tuple(render_column_path(_logical(path, schema, mode)) for path in paths)
 
 
 def _logical(path: tuple[str, ...], schema: StructType, mode: str) -> list[str]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.protocol.indexed_columns import IndexedColumns
-from engine.protocol.properties import ColumnPath
+from engine.schema.column_paths import ColumnPath
 from engine.schema.types import DataType, DecimalType, PrimitiveType, StructType, iter_nested
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from engine.protocol.indexed_columns import IndexedColumns
-from engine.protocol.properties import ColumnPath, TableProperties
+from engine.protocol.properties import TableProperties
 from engine.schema.arrow import check_supported, to_arrow_type
 from engine.schema.column_mapping import (
     ID_KEY,
@@ -15,6 +15,7 @@ from engine.schema.column_mapping import (
     physical_name,
     physical_schema,
 )
+from engine.schema.column_paths import ColumnPath
 from engine.schema.nested_ids import read_nested_ids
 from engine.schema.types import (
     LONG,

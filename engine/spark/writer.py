@@ -214,7 +214,7 @@ def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
     """
     rows = rows.rename_columns([str(place) for place in range(rows.num_columns)])
     if target.partitions:
-        rows = _sort_by_partition(rows, rows.column_names[-len(target.partitions) :])
+        rows = sort_by_partition(rows, rows.column_names[-len(target.partitions) :])
     written = WriteOutput()
     try:
         for add, count in write_files(rows.to_batches(), target, 0):
@@ -231,13 +231,17 @@ def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
     return written
 
 
-def _sort_by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Sort rows by partition: null, then an empty text, which the log keeps as null too."""
-    marked, keys = rows, list[tuple[str, str]]()
-    for name in names:
-        marked = marked.append_column(f"{name} is there", pc.is_valid(rows.column(name)))
-        keys += [(f"{name} is there", "ascending"), (name, "ascending")]
-    return marked.sort_by(keys).select(rows.column_names)
+def sort_by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the rows of each partition together: null, then an empty text, which the log keeps as null too.
+
+    Arrow would take a name that begins with a dot or a bracket for a path.
+    """
+    keys = dict[str, pa.ChunkedArray]()
+    for number, name in enumerate(names):
+        values = rows.column(name)
+        keys |= {f"present {number}": pc.is_valid(values), f"value {number}": values}
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(key, "ascending") for key in keys])
+    return rows.take(order)
 
 
 def _build_write_task(

@@ -24,6 +24,7 @@ from engine.log.file_table import adds_of
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import column_mapping_mode, physical_name
+from engine.schema.column_paths import column_path
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.transaction.pending_commit import (
@@ -78,7 +79,10 @@ class ReadSet:
 
     def layout(self, snapshot: Snapshot | None) -> LayoutColumn:
         """Return the layout column, with a file count if a condition was checked against files."""
-        names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
+        names = snapshot and (
+            snapshot.partition_columns
+            or [".".join(column_path(name)) for name in snapshot.clustering_columns]
+        )
         if snapshot is None or not names:
             return NO_LAYOUT
         column = snapshot.schema.get(names[0])

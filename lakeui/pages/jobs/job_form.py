@@ -21,6 +21,7 @@ from engine.commands.sql import parse_request
 from engine.errors import EngineError, OnlyReadsError, RequestError, StatementError
 from engine.expressions.error_positions import place_in
 from engine.expressions.functions import FOLDED, FUNCTIONS
+from engine.schema.column_paths import column_path
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
@@ -373,6 +374,5 @@ def _columns(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _layout_columns(table: Table) -> set[str]:
-    return {
-        name_sql(str(column)) for column in (*table.partition_columns, *table.clustering_columns)
-    }
+    clustering = [".".join(column_path(str(column))) for column in table.clustering_columns]
+    return {name_sql(str(column)) for column in (*table.partition_columns, *clustering)}

@@ -3,12 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
-from engine.protocol.properties import (
-    TableProperties,
-    parse_column_paths,
-    render_column_paths,
-    validate_properties,
-)
+from engine.protocol.properties import TableProperties, validate_properties
+from engine.schema.column_paths import parse_column_paths, render_column_paths
 
 
 def test_absent_properties_have_their_defaults():

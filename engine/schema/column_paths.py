@@ -1,0 +1,70 @@
+"""Columns and nested fields as people, statements and properties write them.
+
+Dots separate the names along a path. A name with a dot or a backtick in it stands in backticks.
+"""
+
+import re
+from collections.abc import Iterable
+
+ColumnPath = tuple[str, ...]
+
+_WRITTEN_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^.`]+?))\s*(?:\.|\Z)")
+_NAME = r"(?:`(?:[^`]|``)+`|[^`.,\s]+)"
+_PATH = rf"{_NAME}(?:\.{_NAME})*"
+_PATHS = re.compile(rf"\s*{_PATH}\s*(?:,\s*{_PATH}\s*)*")
+
+
+def column_path(text: str) -> ColumnPath:
+    """Return the names along a column's path as written, without backticks.
+
+    A text that is no path, such as one with a lonely backtick, is one name.
+    """
+    if "`" not in text:
+        return tuple(text.split("."))
+    names: list[str] = []
+    at = 0
+    while not names or text[at - 1] == ".":
+        match = _WRITTEN_NAME.match(text, at)
+        if match is None:
+            return (text,)
+        names.append(match[1].replace("``", "`") if match[1] else match[2])
+        at = match.end()
+    return tuple(names)
+
+
+def render_column_path(path: Iterable[str]) -> str:
+    """Write a path so that `column_path` reads it back; other names stay as they are."""
+    return ".".join(_quote(name) if {".", "`"} & set(name) else name for name in path)
+
+
+def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
+    """Return the columns of a list such as ``a, b.c, `d.e`.f``.
+
+    Raises:
+        ValueError: an empty name, or one that needs backticks and has none.
+    """
+    if not text.strip():
+        return ()
+    if not _PATHS.fullmatch(text):
+        msg = f"{text[:200]!r} is not a list of columns"
+        raise ValueError(msg)
+    return tuple(
+        tuple(
+            name[1:-1].replace("``", "`") if name.startswith("`") else name
+            for name in re.findall(_NAME, path)
+        )
+        for path in re.findall(_PATH, text)
+    )
+
+
+def render_column_paths(paths: Iterable[ColumnPath]) -> str:
+    """Write columns as such a list."""
+    return ",".join(".".join(map(_quote_if_needed, path)) for path in paths)
+
+
+def _quote_if_needed(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name, re.ASCII) else _quote(name)
+
+
+def _quote(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
