@@ -41,7 +41,7 @@ def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
     """Return the columns of a list such as ``a, b.c, `d.e`.f``.
 
     Raises:
-        ValueError: an empty name, or one that needs backticks and has none.
+        ValueError: a name is empty, or lacks necessary backticks.
     """
     if not text.strip():
         return ()

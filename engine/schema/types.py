@@ -137,7 +137,7 @@ _INCOMPLETE_ALONE = frozenset(("decimal", "struct", "array", "map", "udt"))
 def parse_schema(
     source: "str | StructType | Mapping[str, Any]", *, keeps_foreign: bool = True
 ) -> StructType:
-    """Return a schema from Delta's JSON (text or parsed), or itself.
+    """Parse Delta's JSON schema (text or parsed); return a schema unchanged.
 
     Args:
         source: the schema.
@@ -200,7 +200,7 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
 
 
 def type_from_json(value: Any, *, keeps_foreign: bool = False) -> DataType:  # noqa: ANN401 - JSON
-    """Return the type that a JSON value describes.
+    """Parse the JSON value of a type.
 
     Args:
         value: parsed JSON.
