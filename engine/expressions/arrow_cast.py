@@ -1,8 +1,7 @@
-"""Casts of Arrow values as Spark does them in ANSI mode, where they can be exact.
+"""Casts of Arrow values as in Spark's ANSI mode, where they can be exact.
 
 Values are arrays or scalars of the canonical Arrow type of a Delta type. The session's time zone
-is UTC. A value that Spark would refuse, or that Arrow may round differently, raises
-`CannotEvaluateError`.
+is UTC. A value Spark would refuse, or Arrow may round differently, raises `CannotEvaluateError`.
 """
 
 from collections.abc import Callable
@@ -47,7 +46,7 @@ from engine.schema.types import (
 Value: TypeAlias = Any
 """A pyarrow Array or Scalar; their stubs do not let one signature name both."""
 
-_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
+_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python's default is 28
 _ARROW: dict[DataType, pa.DataType] = {
     STRING: pa.string(),
     LONG: pa.int64(),
@@ -66,7 +65,7 @@ _ARROW: dict[DataType, pa.DataType] = {
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:  # noqa: RET503
-    """The Arrow type that values of a Delta type are evaluated in."""
+    """Return the Arrow type for evaluating values of a Delta type."""
     match data_type:
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
@@ -83,7 +82,7 @@ def arrow_type(data_type: DataType) -> pa.DataType:  # noqa: RET503
 
 
 def inexact(what: str) -> NoReturn:
-    """Say what Arrow cannot do as Spark does.
+    """Raise the error for an evaluation Arrow cannot do exactly as Spark does.
 
     Raises:
         CannotEvaluateError: always.
@@ -93,7 +92,7 @@ def inexact(what: str) -> NoReturn:
 
 
 def canonical(value: Value, data_type: DataType) -> Value:
-    """A column of a file or table in the Arrow type it is evaluated in."""
+    """Convert a column of a file or table to its Arrow type for evaluation."""
     target = arrow_type(data_type)
     if value.type == target:
         return value
@@ -105,10 +104,10 @@ def canonical(value: Value, data_type: DataType) -> Value:
 
 
 def convert(value: Value, source: DataType, target: DataType) -> Value:
-    """The value cast from one type to another, as Spark's CAST in ANSI mode.
+    """Cast a value from one type to another, like Spark's CAST in ANSI mode.
 
     Raises:
-        CannotEvaluateError: Spark would fail, or do it in a way Arrow does not.
+        CannotEvaluateError: Spark would fail, or cast in a way Arrow does not.
     """
     if source == target:
         return value
@@ -156,7 +155,7 @@ def _cast_to_boolean(value: Value, _: DataType, __: DataType) -> Value:
 def _cast_time(value: Value, source: DataType, target: DataType) -> Value:
     if target == DATE:
         return pc.cast(value, arrow_type(target), safe=False)
-    if source == DATE:  # Arrow's own cast goes round in silence beyond the year 294247
+    if source == DATE:  # Arrow's own cast wraps around silently beyond the year 294247
         days = pc.cast(pc.cast(value, pa.int32()), pa.int64())
         return pc.cast(pc.multiply_checked(days, DAY_MICROS), arrow_type(target))
     return pc.cast(pc.cast(value, pa.int64()), arrow_type(target))
@@ -222,7 +221,7 @@ _CONVERSIONS: tuple[tuple[_Applies, Callable[[Value, DataType, DataType], Value]
 
 
 def rowwise(function: Callable[..., Any], arguments: list[Value], target: pa.DataType) -> Value:
-    """A Python function over values, null where an argument is null."""
+    """Apply a Python function to each row of values; null if an argument is null."""
     if all(isinstance(argument, pa.Scalar) for argument in arguments):
         values = [argument.as_py() for argument in arguments]
         return pa.scalar(None if None in values else function(*values), target)

@@ -55,7 +55,7 @@ def _add_months(values: list[Value], types: list[DataType], _: DataType) -> Valu
 
 
 def months_later(day: _Day, months: int) -> _Day:
-    """The same day of another month, or that month's last."""
+    """Shift a date by months, to the same day or the month's last."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     if not 1 <= year <= 9999:
         inexact("a date outside the years 1 to 9999")
@@ -78,7 +78,7 @@ def _truncate_time(value: Value, unit: Value, *, days_only: bool) -> Value:
 
 
 def check_calendar_range(value: Value) -> Value:
-    """Dates or timestamps of years that Arrow's calendar has; beyond them it goes round in silence."""
+    """Refuse dates and timestamps outside Arrow's calendar, where it wraps around silently."""
     is_date = pa.types.is_date(value.type)
     numbers = pc.cast(value, pa.int32() if is_date else pa.int64())
     ends = pc.min_max(numbers if isinstance(numbers, pa.Array | pa.ChunkedArray) else [numbers])
@@ -124,7 +124,7 @@ def _convert_to(target: DataType) -> Operation:
 
 
 def add_interval(values: list[Value], types: list[DataType], *, negate: bool) -> Value:
-    """A date or timestamp and an interval; a date moved by less than days becomes a timestamp."""
+    """Add an interval to a date or timestamp; a date plus a time interval becomes a timestamp."""
     interval = values[1]
     if not isinstance(interval, Interval):
         inexact("an interval that is not a literal")

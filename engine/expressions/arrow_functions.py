@@ -1,4 +1,4 @@
-"""Functions of text, numbers and nulls over Arrow values, those that can be exact."""
+"""Functions of text, numbers and nulls over Arrow values, where they can be exact."""
 
 import hashlib
 import zlib
@@ -50,7 +50,7 @@ def _strip(function: Callable[..., Value]) -> Operation:
 
 
 def _holds(vectorised: Callable[..., Value], one_by_one: Callable[[str, str], bool]) -> Operation:
-    """A test for a part of a text: all at once where the part is a literal."""
+    """Build a test for a part of a text, vectorized for a literal part."""
 
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
         text, part = (convert(v, t, STRING) for v, t in zip(values, types, strict=True))

@@ -19,7 +19,7 @@ _EXACT = pa.decimal256(76, 38)
 
 
 def together(values: list[Value], types: list[DataType]) -> tuple[list[Value], DataType]:
-    """The values in the type Spark compares them in, and that type."""
+    """Convert the values to the type Spark compares them in; return both."""
     common = common_type(types)
     if common is None or is_complex(common):
         inexact("a comparison of these types")
@@ -169,7 +169,7 @@ def _remainder(values: list[Value], types: list[DataType], result: DataType) -> 
         inexact("a remainder of fractions")
     left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
     _refuse_zero(right)
-    if _holds(right, -1):  # the smallest number divided by -1 overflows, divided by 1 it does not
+    if _holds(right, -1):  # only a division of the smallest number by -1 overflows
         one = pa.scalar(1, right.type)
         right = pc.if_else(pc.equal(right, pa.scalar(-1, right.type)), one, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))

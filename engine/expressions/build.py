@@ -39,10 +39,10 @@ _EMPTY = {
 
 
 def call(name: str, arguments: Sequence[Expression], position: int | None = None) -> Expression:
-    """The call of a function or operator, its type worked out.
+    """Build a typed call of a function or operator.
 
     Raises:
-        ExpressionError: unknown, the wrong number of arguments, types that do not go together.
+        ExpressionError: it is unknown, has a wrong number of arguments, or incompatible types.
     """
     function = find(name)
     if function is None:
@@ -64,7 +64,7 @@ def _takes(function: Function, count: int) -> bool:
 
 
 def _arrange_arguments(name: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
-    """The arguments as Spark takes them."""
+    """Arrange the arguments as Spark expects them."""
     if name in {"+", "-"}:
         return _promote_date(name, arguments)
     if name == "regexp_replace" and len(arguments) == 3:
@@ -137,7 +137,7 @@ def _is_boolean(expression: Expression) -> bool:
 
 
 def _promote_date(operator: str, arguments: Sequence[Expression]) -> Sequence[Expression]:
-    """A date beside an interval of less than days is a timestamp, and the date stands first."""
+    """Put the date before its interval, and cast it to a timestamp for a time interval."""
     if len(arguments) == 2 and operator == "+" and arguments[0].type == INTERVAL:
         arguments = (arguments[1], arguments[0])
     if len(arguments) != 2 or arguments[0].type != DATE:

@@ -1,4 +1,4 @@
-"""Conditions and values as commands hold them: text, or what trusted code gives instead of it."""
+"""Conditions and values of commands: text, or expressions from trusted code."""
 
 from abc import ABC, abstractmethod
 from typing import NoReturn, TypeAlias
@@ -14,9 +14,9 @@ from engine.schema.write_errors import NotDeterministicError
 
 
 class GivenExpression(ABC):
-    """A condition or value that is no text, such as a `Column` of Spark's in the caller's session.
+    """A condition or value other than text, such as a Spark `Column` of the caller's session.
 
-    Trusted code alone makes one. It has no JSON, so that no request can carry one.
+    Only trusted code creates one. It has no JSON form, so no request can contain one.
     """
 
     @property
@@ -31,11 +31,11 @@ class GivenExpression(ABC):
     def value(
         self,
         scope: Scope,
-        kind: DataType,  # noqa: ARG002 - for those whose sessions cast otherwise
+        kind: DataType,  # noqa: ARG002 - for sessions with other casts
         *,
         now_ms: int | None = None,
     ) -> Expression:
-        """Its tree as what a column of a type is set to, which may be of another type."""
+        """Return its tree as the new value of a column of a type, possibly with another type."""
         return self.tree(scope, now_ms=now_ms)
 
     def as_json(self) -> NoReturn:
@@ -61,7 +61,7 @@ def condition_of(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> Expression:
-    """The tree of a condition. Arguments and errors as `parse_condition`."""
+    """Parse a condition. Arguments and errors as in `parse_condition`."""
     if isinstance(given, str):
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
     tree = given.tree(Scope.from_schema(schema), now_ms=now_ms)
@@ -79,17 +79,17 @@ def row_condition(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> Expression:
-    """The tree of the condition that says which rows a statement changes. Errors as `condition_of`.
+    """Parse the condition for the rows a statement changes. Errors as in `condition_of`.
 
     Args:
         given: the condition.
-        schema: the columns it may name.
-        clause: whose condition it is, for people.
-        now_ms: as `parse_condition`.
-        nested: as `parse_condition`.
+        schema: the available columns.
+        clause: the clause's name for messages.
+        now_ms: as in `parse_condition`.
+        nested: as in `parse_condition`.
 
     Raises:
-        NotDeterministicError: the same row would not get the same answer each time.
+        NotDeterministicError: the condition may differ between evaluations of one row.
     """
     tree = condition_of(given, schema, now_ms=now_ms, nested=nested)
     if not is_deterministic(tree):
@@ -106,7 +106,7 @@ def expression_of(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> Expression:
-    """The tree of a value. Arguments and errors as `parse_expression`."""
+    """Parse a value. Arguments and errors as in `parse_expression`."""
     if isinstance(given, str):
         return parse_expression(given, schema, now_ms=now_ms, nested=nested)
     return given.tree(Scope.from_schema(schema), now_ms=now_ms)
@@ -120,7 +120,7 @@ def value_of(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> tuple[tuple[str, ...], Expression]:
-    """The path of a column and the tree of what it is set to; errors as `expression_of`."""
+    """Return a column's path and its new value's tree; errors as in `expression_of`."""
     if isinstance(given, GivenExpression):
         return column.path, given.value(Scope.from_schema(schema), column.type, now_ms=now_ms)
     return column.path, expression_of(given, schema, now_ms=now_ms, nested=nested)

@@ -1,4 +1,4 @@
-"""A place in a list of tokens: what conditions and statements are both read with."""
+"""Cursor over tokens, for parsing conditions and statements."""
 
 from typing import NoReturn
 
@@ -7,12 +7,12 @@ from engine.expressions.lexer import Token
 
 
 class Cursor:
-    """Moves forward over tokens; every complaint names the place.
+    """Moves forward over tokens; every error names the position.
 
     Attributes:
-        text: what the tokens were read from.
-        error: the class of the complaints.
-        help: what to do, said with each of them.
+        text: the source of the tokens.
+        error: the class of the errors.
+        help: the remedy in each error.
     """
 
     error: type[StatementError] = ExpressionError
@@ -23,12 +23,12 @@ class Cursor:
         self.index = 0
 
     def peek(self, offset: int = 0) -> str:
-        """The word or symbol ahead; "" for anything else and at the end."""
+        """Return the word or symbol ahead; "" for anything else and at the end."""
         token = self.token(offset)
         return token.value if token and token.kind in {"word", "symbol"} else ""
 
     def token(self, offset: int = 0) -> Token | None:
-        """The token ahead, None at the end."""
+        """Return the token ahead, None at the end."""
         index = self.index + offset
         return self.tokens[index] if index < len(self.tokens) else None
 
@@ -75,10 +75,10 @@ class Cursor:
         return token.position if token else 0
 
     def string(self, what: str = "a string") -> str:
-        """The string ahead.
+        """Take the string ahead.
 
         Raises:
-            StatementError: something else is next.
+            StatementError: the next token is something else.
         """
         token = self.token()
         if token is None or token.kind != "string":

@@ -1,8 +1,7 @@
-"""An expression's value over Arrow data and over partition values, exactly as Spark gives it.
+"""Evaluation of expressions over Arrow data and partition values, exactly as Spark does it.
 
-Three-valued logic, NaN equal to itself and above every number, ANSI casts, time zone UTC.
-Where Arrow cannot promise that, `CannotEvaluateError` tells the caller to ask Spark, or to assume
-a match.
+Three-valued logic, NaN equal to itself and above every number, ANSI casts, time zone UTC. If Arrow
+cannot guarantee this, `CannotEvaluateError` tells the caller to use Spark, or to assume a match.
 """
 
 from collections.abc import Mapping
@@ -29,12 +28,13 @@ from engine.schema.types import DataType
 
 
 def evaluate_arrow(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
-    """The value for every row, in the Arrow type of the expression's type.
+    """Evaluate an expression for every row, in the Arrow type of its type.
 
-    Columns are looked up by their logical names, a missing one is null in every row.
+    Columns are looked up by logical name; a missing column is null in every row.
 
     Raises:
-        CannotEvaluateError: not exactly as Spark would, or Spark would fail on a row.
+        CannotEvaluateError: Arrow cannot evaluate it exactly as Spark does, or Spark fails on a
+            row.
     """
     target = arrow_type(expression.type)
     batches = table.to_batches() or [_empty_batch(table.schema)]
@@ -43,10 +43,10 @@ def evaluate_arrow(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
 
 
 def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> bool | None:
-    """A condition's truth over the values of one partition, by logical column name.
+    """Evaluate a condition over one partition's values, by logical column name.
 
     Raises:
-        CannotEvaluateError: as `evaluate_arrow`, or a column that `values` does not have.
+        CannotEvaluateError: as in `evaluate_arrow`, or `values` lacks a column.
     """
     columns = {node.path[0]: node for node in walk(expression) if isinstance(node, Column)}
     missing = [name for name in columns if name not in values]
@@ -62,7 +62,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
 
 def find_matches(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
     """Whether each row matches a condition: true only, null counts as no match."""
-    truths = evaluate_arrow(expression, table).cast(pa.bool_())  # NULL alone has no type
+    truths = evaluate_arrow(expression, table).cast(pa.bool_())  # an untyped NULL
     return pc.fill_null(truths, False)
 
 

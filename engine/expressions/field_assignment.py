@@ -1,4 +1,4 @@
-"""A struct assigned field by field, where the fields that the new value lacks are to stay."""
+"""Assignment of a struct field by field, keeping fields missing from the new value."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from engine.schema.types import BOOLEAN, STRING, DataType, StructField, StructTy
 
 
 def keep_fields(old: Column, new: Column) -> Expression:
-    """Return the new value of a column, completed by the old one's fields that it lacks.
+    """Return the new value of a column, completed by missing fields from the old one.
 
-    A struct that is null in both stays null.
+    A struct null in both stays null.
     """
     if not isinstance(old.type, StructType) or not _lacks_fields(old.type, new.type):
         return new

@@ -1,4 +1,4 @@
-"""What a function is: the families of its arguments, and the type it gives."""
+"""Function signatures: families of argument types, and the result type."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ _FAMILIES: dict[str, Callable[[DataType], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What a function takes and gives.
+    """The signature of a function.
 
-    `parameters` are families of types; the last `optional` may be left out, and with `repeats`
-    the last may come any number of times. `result` gives None for types that do not go together.
+    `parameters` are families of types; the last `optional` ones may be omitted, and with `repeats`
+    the last may occur any number of times. `result` returns None for incompatible types.
     """
 
     name: str
@@ -56,12 +56,12 @@ class Function:
     deterministic: bool = True
 
     def accepts_count(self, count: int) -> bool:
-        """Whether it can be called with that many arguments."""
+        """Return whether it accepts this number of arguments."""
         least = len(self.parameters) - self.optional
         return least <= count and (self.repeats or count <= len(self.parameters))
 
     def mismatch(self, types: Sequence[DataType]) -> tuple[int, str] | None:
-        """The first argument whose type does not fit, and the family it should be of."""
+        """Return the index of the first argument of a wrong type, and the expected family."""
         for index, type_ in enumerate(types):
             family = self.parameters[min(index, len(self.parameters) - 1)]
             if type_ != VOID and not _FAMILIES[family](type_):
@@ -70,5 +70,5 @@ class Function:
 
 
 def gives(data_type: DataType) -> Result:
-    """Always that type."""
+    """Return a constant result type."""
     return lambda _: data_type

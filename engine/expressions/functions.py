@@ -1,7 +1,7 @@
-"""The allow-list: every function and operator an expression may use, and the type it gives.
+"""The allow-list: every function and operator allowed in an expression, with its result type.
 
-All are pure: they read nothing but their arguments. A name that is not here does not exist,
-however it is spelled, quoted or qualified.
+All are pure: they read only their arguments. A name not listed here does not exist, regardless of
+spelling, quotes or qualifiers.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _element(types: Sequence[DataType]) -> DataType | None:
 
 def _contains(types: Sequence[DataType]) -> DataType | None:
     held = types[0]
-    if types[1] == VOID:  # as in Spark: a null alone is in nothing
+    if types[1] == VOID:  # as in Spark: an untyped null matches nothing
         return None
     inner = held.element if isinstance(held, ArrayType) else getattr(held, "key", None)
     return BOOLEAN if inner is not None and common_type((inner, types[1])) is not None else None
@@ -349,18 +349,18 @@ SEVERAL_ROWS = frozenset(
 
 
 def find(name: str) -> Function | None:
-    """The function or operator of that lower-case name."""
+    """Return the function or operator of a lower-case name."""
     canonical = ALIASES.get(name, name)
     return FUNCTIONS.get(canonical) or OPERATORS.get(canonical)
 
 
 def find_callable(name: str) -> Function | None:
-    """What `name(` may call in a text: functions, and the one operator that has a name too."""
+    """Return the function callable as `name(` in text, including the named operator `mod`."""
     return OPERATORS["%"] if name == "mod" else FUNCTIONS.get(ALIASES.get(name, name))
 
 
 def remedy_for(name: str) -> str:
-    """What to do where somebody calls a function that there is not."""
+    """Return the remedy for a call of an unknown function."""
     if name.lower() in SEVERAL_ROWS:
         return "It makes several rows of one: prepare them in a table of their own, in Python or in Spark."
     near = get_close_matches(name.lower(), (*FUNCTIONS, *ALIASES, *FOLDED), n=3)

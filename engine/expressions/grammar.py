@@ -1,4 +1,4 @@
-"""The grammar of expressions: tokens to a tree, by precedence, and nothing that is not named.
+"""The grammar of expressions: tokens to a tree by precedence; unlisted constructs are refused.
 
 Precedence is Spark's: OR, AND, NOT, predicates (IS, IN, BETWEEN, LIKE), comparisons,
 addition and `||`, multiplication, unary minus.
@@ -26,7 +26,7 @@ class Grammar(Operands):
     """One pass over the tokens of one expression."""
 
     def expression(self, level: int = _OR) -> Expression:
-        """An expression of operators that bind at least as tightly as `level`."""
+        """Parse an expression of operators binding at least as tightly as `level`."""
         self._enter()
         left = (
             self._not(level)
@@ -153,6 +153,6 @@ class Grammar(Operands):
             self._enter()
             operand = self._unary()
             self._depth -= 1
-            build.call("negative", (operand,), position)  # which takes what + takes
+            build.call("negative", (operand,), position)  # it takes the same operands as +
             return operand
         return self._postfix(self._primary())

@@ -66,14 +66,14 @@ KEYWORD_CALLS = frozenset(
 
 
 class KeywordCalls(NestedOperands, ABC):
-    """What stands in brackets after such a name."""
+    """Parses the arguments of functions with keyword syntax."""
 
     @abstractmethod
     def expression(self, level: int = 1) -> Expression:
-        """An expression of operators that bind at least as tightly as `level`."""
+        """Parse an expression of operators binding at least as tightly as `level`."""
 
     def _keyword_call(self, word: str) -> Reading | None:
-        """What reads the call ahead, its name included; None where it is a plain one."""
+        """Return the parser of the keyword call ahead; None for a plain call."""
         if word in _DATES_ADDED:
             unit = self.token(2)
             names_unit = unit is not None and interval_literal("1", unit.text) is not None
@@ -90,7 +90,7 @@ class KeywordCalls(NestedOperands, ABC):
         return readings.get(word)
 
     def _arguments(self) -> int:
-        """How many stand between the brackets ahead, which follow a name: `day` may be a column."""
+        """Count the arguments in the parentheses ahead, after a name: `day` may be a column."""
         offset, depth, commas = 2, 1, 0
         while depth and self.token(offset) is not None:
             word = self.peek(offset)
@@ -171,7 +171,7 @@ class KeywordCalls(NestedOperands, ABC):
         return build.call(_TRIMS.get(side, "trim"), (text,), position)
 
     def _date_add(self) -> Expression:
-        """DATEADD(unit, number, value): a timestamp, as an interval that is added."""
+        """Parse DATEADD(unit, number, value) as the sum of a timestamp and an interval."""
         position = self.position
         self.index += 2
         unit = self.field_name()

@@ -1,7 +1,7 @@
-"""Text to tokens: sqlglot finds where they begin and end, Spark's rules say what they mean.
+"""The lexer: sqlglot splits the text into tokens, Spark's rules define their meaning.
 
-Positions are offsets into the text. What Spark's lexer would read differently from sqlglot's
-(placeholders, templates, hints) becomes a symbol that no grammar here knows.
+Positions are offsets into the text. Constructs Spark's lexer reads differently (placeholders,
+templates, hints) become a symbol unknown to every grammar here.
 """
 
 import re
@@ -50,12 +50,12 @@ class Token:
 
 
 def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> list[Token]:
-    """The tokens of a text, comments left out but marked at the token beside them.
+    """Split a text into tokens; comments are omitted but marked on the adjacent token.
 
     Raises:
         ExpressionError: (or `error`) unbalanced quotes, characters that begin no token.
     """
-    if text.isascii() and text.isdigit():  # most values of VALUES
+    if text.isascii() and text.isdigit():  # most literals in VALUES
         return [Token("number", text, text, 0, len(text))]
     try:
         sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
@@ -78,7 +78,7 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
 
 
 def _continues(before: Token, token: Token) -> bool:
-    """Whether a doubled quote, which sqlglot takes for an end and a beginning, joins the two."""
+    """Return whether a doubled quote, which sqlglot splits, joins the two tokens."""
     return (
         before.kind == token.kind == "string"
         and before.end == token.position

@@ -1,9 +1,9 @@
-"""LIKE in time that grows with the text, whatever the pattern.
+"""LIKE in time linear in the text, regardless of the pattern.
 
-Spark matches LIKE with java.util.regex, which tries every way to share a text out among the `%` of a
-pattern: a few of them keep a core busy for hours. Here each piece between two `%` is taken where it
-comes first, which finds a match wherever there is one, and an atomic group never gives it back.
-Arrow's RE2 does not try one way after the other, and is given the pattern as it stands.
+Spark matches LIKE with java.util.regex, which backtracks over all ways to split a text among the
+`%` of a pattern: a few of them keep a core busy for hours. Here each piece between two `%` matches
+at its first occurrence, which finds a match if there is one, and an atomic group prevents
+backtracking. Arrow's RE2 does not backtrack and gets the pattern unchanged.
 """
 
 import re
@@ -31,7 +31,7 @@ _QUOTE_ONE = r"\\Q$0\\E"
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A character of a pattern that stands for itself, or a wildcard."""
+    """A literal character of a pattern, or a wildcard."""
 
     character: str
     is_wildcard: bool = False
@@ -42,10 +42,10 @@ class MisplacedEscapeError(ValueError):
 
 
 def check_like(name: str, arguments: tuple[Expression, ...], position: int | None) -> None:
-    """Make sure that Spark can match the pattern.
+    """Check that Spark can match the pattern.
 
     Raises:
-        ExpressionError: too many wildcards, a misplaced escape, a pattern that needs a pattern.
+        ExpressionError: too many wildcards, a misplaced escape, a nested nonliteral pattern.
     """
     pattern, escape = arguments[1], _escape_of(arguments)
     if _makes_patterns(pattern):
@@ -67,25 +67,25 @@ def check_like(name: str, arguments: tuple[Expression, ...], position: int | Non
 
 
 def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
-    """The RE2 pattern that matches whole texts as LIKE does.
+    """Return the RE2 pattern that matches whole texts as LIKE does.
 
     Raises:
-        MisplacedEscapeError: LIKE has no such pattern.
+        MisplacedEscapeError: it is not a valid LIKE pattern.
     """
     wildcards = {"%": "(?s:.*)", "_": "(?s:.)"}
     return rf"\A{_translate_pattern(pattern, escape, wildcards)}\z"
 
 
 def adapt_to_spark(expression: Expression) -> Expression:
-    """The same expression, with what Spark would compute otherwise, or without end, written differently.
+    """Rewrite the parts of an expression Spark would compute differently, or too slowly.
 
-    What it gives is given back unchanged.
+    Applied to its own result, it changes nothing.
     """
     return call_for_spark(expression) if isinstance(expression, Call) else expression
 
 
 def call_for_spark(call: Call) -> Call:
-    """A call that Spark computes as SQL has it, and whose patterns it matches without going back."""
+    """Rewrite a call so that Spark follows SQL and matches patterns without backtracking."""
     made = replace(call, arguments=tuple(adapt_to_spark(argument) for argument in call.arguments))
     if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
         return regex_for_spark(made)
@@ -112,7 +112,7 @@ def _adapt_like(call: Call) -> Call:
 
 
 def _is_simple(pattern: str, escape: str) -> bool:
-    """A text alone, or one with a `%` before, behind or amid it, or with one on either side."""
+    """Return whether a pattern has only `%` at its ends, or one `%` within it."""
     pieces = pattern.split("%")
     outer_only = len(pieces) == 3 and not pieces[0] and not pieces[2] and bool(pieces[1])
     return "_" not in pattern and escape not in pattern and (len(pieces) <= 2 or outer_only)
@@ -129,10 +129,10 @@ def _java_pattern(name: str, pattern: Expression, escape: str) -> Expression:
 
 
 def _java_pattern_by_spark(pattern: Expression, escape: str) -> Expression:
-    r"""As `_java_pattern`, of patterns that only Spark knows.
+    r"""Build the same as `_java_pattern`, for patterns only Spark knows.
 
-    Each character that is no wildcard and means something to java.util.regex goes between `\Q` and
-    `\E`; a wildcard right after `\Q` is none.
+    Each literal character with a meaning in java.util.regex goes between `\Q` and `\E`; a wildcard
+    right after `\Q` is literal.
     """
     escaped = f"{re.escape(escape)}(%|_|{re.escape(escape)})"
     backslash = "" if escape == _ESCAPE else r"|(\\)"
@@ -189,7 +189,7 @@ def _tokens(pattern: str, escape: str) -> Iterator[_Token]:
 
 
 def _lower_pattern(name: str, pattern: str) -> str:
-    """As Spark compares: ILIKE in lower case, which beyond ASCII only Spark knows."""
+    """Convert an ILIKE pattern to lower case; beyond ASCII only Spark can do it."""
     return pattern.lower() if name == "ilike" and pattern.isascii() else pattern
 
 
@@ -199,7 +199,7 @@ def _escape_of(arguments: tuple[Expression, ...]) -> str:
 
 
 def _makes_patterns(pattern: Expression) -> bool:
-    """Whether a pattern that only Spark knows is needed for the pattern: each is written several times."""
+    """Return whether the pattern depends on another nonliteral pattern, which would be repeated."""
     if not isinstance(pattern, Call):
         return False
     return (pattern.function in LIKE and not isinstance(pattern.arguments[1], Literal)) or any(

@@ -49,9 +49,9 @@ _MAX_INTERVAL_TEXT = 1_000
 
 
 def number_literal(text: str, *, negative: bool = False) -> Literal | None:
-    """The literal of an upper-case number with Spark's suffixes; None where it is none.
+    """Parse an upper-case number with Spark's suffixes; return None if it is none.
 
-    Integers are INT, else BIGINT, else DECIMAL, as they fit; a point makes a DECIMAL, an
+    Integers are the first of INT, BIGINT and DECIMAL that fits; a decimal point makes a DECIMAL, an
     exponent a DOUBLE.
     """
     match = _NUMBER.match(text)
@@ -65,7 +65,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
         return _integer(sign, digits, exponent, suffix)
     if suffix is None and is_whole(digits):
         return _plain_integer(sign * int(digits))
-    number = Decimal(digits + (exponent or ""))  # arithmetic would round it to 28 digits
+    number = Decimal(digits + (exponent or ""))  # arithmetic would round to 28 digits
     return _decimal(number.copy_negate() if negative else number)
 
 
@@ -83,7 +83,7 @@ def _float_literal(value: float, suffix: str | None) -> Literal | None:
 
 
 def round_to_single(value: float) -> float:
-    """The value of single precision nearest to it: what a FLOAT of that text holds."""
+    """Round to the nearest single-precision value, as a FLOAT holds it."""
     try:
         single: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -112,7 +112,7 @@ def _decimal(value: Decimal) -> Literal | None:
 
 
 def decimal_type_of(value: Decimal) -> DecimalType | None:
-    """The smallest decimal type that holds the value; None beyond 38 digits."""
+    """Return the smallest decimal type for a value; None beyond 38 digits."""
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or exponent > 0:
         return None
@@ -122,9 +122,9 @@ def decimal_type_of(value: Decimal) -> DecimalType | None:
 
 
 def parse_date(text: str) -> date | None:
-    """Return the date that Spark casts a text to; what follows the day is ignored after T or space.
+    """Parse a date like Spark's cast; text after the day is ignored after T or space.
 
-    None where the text is no date, or only Spark can say.
+    Return None if the text is not a date, or only Spark can decide.
     """
     day, rest = _day_of(text)
     if day is None or (rest and rest[0] not in "T "):
@@ -133,9 +133,10 @@ def parse_date(text: str) -> date | None:
 
 
 def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
-    """Return the timestamp that Spark casts a text to: in UTC, or naive without `zone`.
+    """Parse a timestamp like Spark's cast: in UTC, or naive without `zone`.
 
-    Text without a zone is UTC. None where the text is no timestamp, or only Spark can say.
+    Text without a zone is UTC. Return None if the text is not a timestamp, or only Spark can
+    decide.
     """
     day, rest = _day_of(text)
     if day is None:
@@ -152,7 +153,7 @@ def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
 
 
 def _day_of(text: str) -> tuple[date | None, str]:
-    """The date that a text begins with, and the rest of the text."""
+    """Split a leading date from a text."""
     trimmed = trim_text(text)
     match = _DATE.match(trimmed)
     if not match:
@@ -172,10 +173,10 @@ def _moment(day: date, clock: re.Match[str], *, zone: bool) -> datetime:
 
 
 def _zone(text: str) -> timezone | ZoneInfo:
-    """The zone after a time, behind at most one space.
+    """Parse the zone after a time, following at most one space.
 
     Raises:
-        ValueError: none, or one that Java may know otherwise than Python.
+        ValueError: it is none, or Java may know it differently than Python.
     """
     name = text.removeprefix(" ")
     if name in {"", "Z", "UTC", "GMT"}:
@@ -205,7 +206,7 @@ def parse_typed_literal(kind: str, text: str) -> Literal | None:
 
 
 def interval_literal(amount: str, unit: str) -> Literal | None:
-    """`INTERVAL amount unit`; None for a unit or amount that is none."""
+    """Build `INTERVAL amount unit`; return None if the unit or amount is invalid."""
     scale = _UNITS.get(unit.upper().removesuffix("S"))
     if not scale or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip(" ")):
         return None

@@ -1,4 +1,4 @@
-"""Calls whose type their literals say: structs by the names of their fields, JSON by its schema."""
+"""Calls whose type depends on literals: structs by field names, JSON by its schema."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ _CHOICES = frozenset({"case", "if", "coalesce", "nvl2", "nullif", "lambda"})
 def build_nested_call(
     name: str, arguments: Sequence[Expression], position: int | None
 ) -> Expression:
-    """The call of one of `NESTED`.
+    """Build the call of one of `NESTED`.
 
     Raises:
-        ExpressionError: a name or schema that is no literal, or none.
+        ExpressionError: a name or schema is not a literal, or is invalid.
     """
     match name:
         case "named_struct":
@@ -59,10 +59,10 @@ def _json(arguments: Sequence[Expression], position: int | None) -> Expression:
 
 
 def schema_of(text: str, position: int | None) -> DataType:
-    """The type that a text names: a type, or `name TYPE, …` for a struct.
+    """Parse a schema: a type, or `name TYPE, …` for a struct.
 
     Raises:
-        ExpressionError: it names none, or one that JSON does not hold.
+        ExpressionError: it is invalid, or not a type of JSON values.
     """
     try:
         tokens = tokenize(text)
@@ -85,10 +85,10 @@ def schema_of(text: str, position: int | None) -> DataType:
 
 
 def field(operand: Expression, name: str, position: int | None) -> Expression:
-    """The field of a struct.
+    """Build the access to a struct's field.
 
     Raises:
-        ExpressionError: it has none of that name.
+        ExpressionError: it has no field of this name.
     """
     inside = operand.type.get(name) if isinstance(operand.type, StructType) else None
     if inside is None:
@@ -111,7 +111,7 @@ def _aggregate(arguments: Sequence[Expression], position: int | None) -> Express
 
 
 def _grows(body: Expression, gathered: Expression) -> bool:
-    """Whether a step may multiply what was gathered: texts and collections have no fixed size."""
+    """Return whether a step may multiply the accumulated value, if it has no fixed size."""
     if not isinstance(gathered, Variable) or _is_fixed(gathered.type):
         return False
     for node in walk(body):

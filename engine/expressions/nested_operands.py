@@ -16,7 +16,7 @@ from engine.schema.types import STRING, DataType
 
 
 class NestedOperands(Cursor, ABC):
-    """What stands in brackets of a function that takes lambdas, or of `struct`."""
+    """Parses the arguments of functions with lambdas, and of `struct`."""
 
     def __init__(self, tokens: list[Token], scope: Scope) -> None:
         super().__init__(tokens)
@@ -26,14 +26,14 @@ class NestedOperands(Cursor, ABC):
 
     @abstractmethod
     def expression(self) -> Expression:
-        """An expression of any operators."""
+        """Parse an expression of any operators."""
 
     @abstractmethod
     def _column(self) -> Expression:
-        """The column ahead."""
+        """Parse the column ahead."""
 
     def _parse_name(self) -> Expression:
-        """A variable of a lambda around, or a column."""
+        """Parse a variable of an enclosing lambda, or a column."""
         token = self.token()
         name = "" if token is None else token.value if token.kind == "name" else token.text
         for made in reversed(self._variables):
@@ -43,10 +43,10 @@ class NestedOperands(Cursor, ABC):
         return self._column()
 
     def field_name(self) -> str:
-        """The name after a dot, which may be any word.
+        """Parse the name after a dot, possibly a keyword.
 
         Raises:
-            ExpressionError: something else.
+            ExpressionError: something else follows.
         """
         token = self.token()
         if token is None or token.kind not in {"word", "name"}:
@@ -73,7 +73,7 @@ class NestedOperands(Cursor, ABC):
                 return build.call("named_struct", parts, position)
 
     def _parse_lambda_call(self, name: str, position: int) -> Expression:
-        """A call that takes values first, then lambdas over their elements."""
+        """Parse a call with values first, then lambdas over their elements."""
         (first, kind), counts = LAMBDAS[name]
         arguments: list[Expression] = []
         while len(arguments) < first:
@@ -122,7 +122,7 @@ class NestedOperands(Cursor, ABC):
         return Call("lambda", (body, *made), body.type)
 
     def _fresh(self) -> str:
-        """A name that no column of the expression has, for a lambda's variable."""
+        """Return a name unused by any column, for a lambda's variable."""
         taken = {
             column.lower() for relation in self.scope.relations for column in relation.schema.names
         }

@@ -1,4 +1,4 @@
-"""What functions of arrays, maps, structs and JSON give, by the types of their arguments."""
+"""Result types of functions on arrays, maps, structs and JSON."""
 
 from collections.abc import Sequence
 
@@ -69,7 +69,7 @@ def map_of_arrays(types: Sequence[DataType]) -> DataType | None:
 
 
 def same_array(types: Sequence[DataType]) -> DataType | None:
-    """An array of the first one's elements, which are compared, beside an array or element."""
+    """Return the first array's type if its elements are comparable with the other arguments."""
     first = types[0]
     if not isinstance(first, ArrayType) or not is_comparable(first.element):
         return None
@@ -81,12 +81,12 @@ def same_array(types: Sequence[DataType]) -> DataType | None:
 
 
 def first_array_type(types: Sequence[DataType]) -> DataType | None:
-    """The array of the first argument."""
+    """Return the array type of the first argument."""
     return types[0] if isinstance(types[0], ArrayType) else None
 
 
 def one_element(types: Sequence[DataType]) -> DataType | None:
-    """An element of the array, which are compared."""
+    """Return the array's element type if it is comparable."""
     first = types[0]
     return first.element if isinstance(first, ArrayType) and is_comparable(first.element) else None
 
@@ -115,7 +115,7 @@ def zip_with_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def aggregate_type(types: Sequence[DataType]) -> DataType | None:
-    """aggregate(array, start, merge, finish): merge gives what start is."""
+    """Return the type of aggregate(array, start, merge, finish); merge must return start's type."""
     if types[1] != types[2]:
         return None
     return types[-1]
@@ -159,7 +159,7 @@ variables it may have."""
 
 
 def variables(kind: str, types: Sequence[DataType], count: int) -> list[DataType] | None:
-    """The types of a lambda's variables after values of these types; None where none go together."""
+    """Return the types of a lambda's variables after values of these types; None if invalid."""
     from_integer = PrimitiveType("integer")
     match kind, types:
         case "element", [ArrayType(element), *_]:

@@ -1,7 +1,7 @@
-"""IN over floating point with a NULL among its options, as Spark is to compute it.
+"""IN over floating point with NULL among its options, rewritten for Spark.
 
-Of more than ten constants Spark makes a set, and then forgets for NaN that NULL is among them: it says
-FALSE where SQL has NULL, so `DELETE … WHERE x NOT IN (…, NULL)` would delete the rows whose `x` is NaN.
+Spark converts more than ten constants to a set, and then ignores the NULL for NaN: it returns FALSE
+where SQL has NULL, so `DELETE … WHERE x NOT IN (…, NULL)` would delete the rows whose `x` is NaN.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from engine.schema.types import BOOLEAN
 
 
 def membership_for_spark(call: Call) -> Call:
-    """An IN without NULL among its options, and what NULL means there beside it."""
+    """Rewrite an IN without its NULL options, adding their effect by OR NULL."""
     value, *options = call.arguments
     given = tuple(option for option in options if not _is_null(option))
     if not given or len(given) == len(options):

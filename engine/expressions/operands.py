@@ -1,4 +1,4 @@
-"""What stands between operators: columns, literals, function calls, CASE, CAST and brackets."""
+"""Operands: columns, literals, function calls, CASE, CAST and parentheses."""
 
 from abc import ABC
 from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ Nested = Callable[["Operands", str], Expression]
 class Operands(KeywordCalls, ABC):
     """One pass over the tokens of one expression.
 
-    `nested` parses a subquery whose SELECT is next; without it there are none.
+    `nested` parses a subquery from its SELECT; without it there are no subqueries.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Operands(KeywordCalls, ABC):
         return expression
 
     def _list(self) -> list[Expression]:
-        """Expressions up to the closing bracket, which is taken."""
+        """Parse expressions up to and including the closing parenthesis."""
         if self.take(")"):
             return []
         items = [self.expression()]
@@ -174,7 +174,7 @@ class Operands(KeywordCalls, ABC):
         return self._parse_name() if token.kind == "name" else self._bracket()
 
     def _strings(self) -> str:
-        """A string, or several with blanks between them, which are one."""
+        """Parse adjacent strings as one."""
         text = self.string()
         while (after := self.token()) is not None and after.kind == "string":
             text += self.string()
@@ -208,7 +208,7 @@ class Operands(KeywordCalls, ABC):
         return values[0] if len(values) == 1 else self._row(values, position)
 
     def _row(self, values: list[Expression], position: int) -> Expression:
-        """(a, b): a struct whose fields have no names of their own."""
+        """Build (a, b) as a struct with generated field names."""
         parts: list[Expression] = []
         for number, value in enumerate(values, 1):
             parts += [Literal(f"col{number}", STRING), value]
@@ -230,7 +230,7 @@ class Operands(KeywordCalls, ABC):
         return constant
 
     def _special(self, word: str, after: Token | None) -> Callable[[], Expression] | None:
-        """What a word of the grammar begins; the same word may be a column's name elsewhere."""
+        """Return the parser for a grammar keyword, which may also be a column name elsewhere."""
         if word == "CASE":
             return self._case
         if word == "INTERVAL":
@@ -263,10 +263,10 @@ class Operands(KeywordCalls, ABC):
         return self.scope.resolve(path, position)
 
     def name(self) -> str:
-        """A column name, in backticks or plain.
+        """Parse a column name, plain or in backticks.
 
         Raises:
-            ExpressionError: a keyword, or no name.
+            ExpressionError: it is a keyword, or no name.
         """
         token = self.token(0)
         if token is None or token.kind not in {"word", "name"}:
@@ -322,10 +322,10 @@ class Operands(KeywordCalls, ABC):
         return build.cast(operand, target, lenient=lenient, position=position)
 
     def type(self) -> DataType:
-        """A type by its SQL name.
+        """Parse an SQL type name.
 
         Raises:
-            ExpressionError: none, or a text of limited length.
+            ExpressionError: it is none, or has a limited text length.
         """
         position, data_type = self.position, read_type(self)
         if has_limits(data_type):

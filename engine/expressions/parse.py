@@ -1,6 +1,6 @@
-"""Text to tree: the only door through which an expression of a person enters.
+"""Parsing of expressions: the only entry for a person's text.
 
-What comes out is made of nodes of `engine.expressions.tree` alone; the text goes no further.
+The result consists only of nodes of `engine.expressions.tree`; the text is not passed on.
 """
 
 import re
@@ -31,17 +31,18 @@ def parse_condition(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> Expression:
-    """The tree of a boolean expression.
+    """Parse a boolean expression.
 
     Args:
         text: SQL in Spark's dialect, without comments.
-        schema: the columns it may name, or a `Scope` of several relations.
-        now_ms: what `current_timestamp` is, in ms since the epoch; by default the hour it is.
-        nested: parses subqueries, where a command allows them.
+        schema: the available columns, or a `Scope` of several relations.
+        now_ms: the value of `current_timestamp`, in ms since the epoch; by default the current
+            time.
+        nested: parses subqueries, if the command allows them.
 
     Raises:
-        UnknownColumnError: a column that is not there.
-        ExpressionError: anything else that is not allowed, not boolean, or does not parse.
+        UnknownColumnError: a column does not exist.
+        ExpressionError: it is not allowed, not boolean, or does not parse.
     """
     expression = parse_expression(text, schema, now_ms=now_ms, nested=nested)
     if expression.type not in {BOOLEAN, VOID}:
@@ -57,7 +58,7 @@ def parse_expression(
     now_ms: int | None = None,
     nested: Nested | None = None,
 ) -> Expression:
-    """The tree of an expression of any type. Arguments and errors as `parse_condition`."""
+    """Parse an expression of any type. Arguments and errors as in `parse_condition`."""
     try:
         return _parse_text(text, schema, now_ms, nested)
     except ExpressionError as error:
@@ -66,9 +67,9 @@ def parse_expression(
 
 
 def parse_value(text: str, *, now_ms: int | None = None) -> Expression:
-    """The tree of an expression that names no column; a bare number or text is parsed once.
+    """Parse an expression without columns; results for plain numbers and texts are cached.
 
-    Arguments and errors as `parse_condition`.
+    Arguments and errors as in `parse_condition`.
     """
     if len(text) <= _LONGEST_KEPT and _BARE.fullmatch(text):
         return _bare(text)
@@ -105,7 +106,7 @@ def _parse_text(
 
 
 def moments(now_ms: int | None = None) -> Mapping[str, Literal]:
-    """The values of the functions of the hour, by lower-case name; dates are UTC's."""
+    """Return the values of time functions, by lower-case name; dates are in UTC."""
     return _moments(SystemClock().now_ms() if now_ms is None else now_ms)
 
 

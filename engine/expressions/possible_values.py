@@ -1,10 +1,10 @@
-"""What an expression can be, given only bounds on its columns: never less than the truth.
+"""Possible values of an expression within bounds on its columns: a superset of the actual ones.
 
-An `TruthValues` says which of true, false and null a condition may take for some row within the
-bounds. What cannot be reasoned about may be anything, so only the absence of `true` proves.
+`TruthValues` says whether a condition may be true, false or null for some row within the bounds.
+Unsupported expressions may have any value, so only the absence of `true` is proof.
 
-A condition is compiled once and asked of many files at a time: types, casts and literals are settled
-then, and functions are evaluated over the files as a column.
+A condition is compiled once and evaluated for many files: types, casts and literals are resolved
+at compilation, and functions are evaluated over the files as a column.
 """
 
 from bisect import bisect_left
@@ -46,7 +46,7 @@ _ERRORS = (CannotEvaluateError, TypeError, ValueError, ArithmeticError)
 
 
 def possible(condition: Expression, bounds: Callable[[Column], ValueRange]) -> TruthValues:
-    """The truths a condition can have for rows whose columns lie within `bounds`."""
+    """Return the possible truth values of a condition for rows within `bounds`."""
 
     def read(column: Column) -> Read:
         return _same(bounds(column))
@@ -55,7 +55,7 @@ def possible(condition: Expression, bounds: Callable[[Column], ValueRange]) -> T
 
 
 def compile_condition(condition: Expression, columns: Columns) -> Test:
-    """The test of a condition; `columns` gives the reader of each column."""
+    """Compile a condition's test; `columns` returns the reader of each column."""
     match condition:
         case Call("and", arguments):
             return _all([compile_condition(operand, columns) for operand in arguments])
@@ -73,7 +73,7 @@ def compile_condition(condition: Expression, columns: Columns) -> Test:
 
 
 def compile_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
-    """The reader of the values an expression can take."""
+    """Compile the reader of an expression's possible values."""
     match expression:
         case Literal(Interval()) | Subquery() | SparkExpression() | Variable():
             return _same(UNKNOWN)
@@ -99,7 +99,7 @@ def _any(files: Files) -> Sequence[TruthValues]:
 
 
 def _guard_test(test: Test) -> Test:
-    """Files that a test fails on may be anything; they are found by asking one at a time."""
+    """Wrap a test so that files it fails on count as possible, found one at a time."""
 
     def run(files: Files) -> Sequence[TruthValues]:
         try:
@@ -282,7 +282,7 @@ def _is_not_null(arguments: Sequence[Expression], columns: Columns) -> Test:
 
 
 def _compile_like(arguments: Sequence[Expression], columns: Columns) -> Test:
-    """Only what stands before the first wildcard or escape is known; the rest may match."""
+    """Compile LIKE as a prefix test; the pattern after the first wildcard may always match."""
     pattern = arguments[1]
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or len(arguments) > 2:
         return _any

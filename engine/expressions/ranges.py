@@ -1,4 +1,4 @@
-"""Sets of values as bounds: what a column of a file, or an expression over it, can be."""
+"""Sets of values as bounds: the possible values of a file's column, or of an expression."""
 
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ NULL = ValueRange(values=False, nan=False)
 
 
 def constant(value: Any) -> ValueRange:  # noqa: ANN401 - any value of any type
-    """The range of one value."""
+    """Return the range of one value."""
     if value is None:
         return NULL
     if isinstance(value, float) and value != value:
@@ -61,7 +61,7 @@ def constant(value: Any) -> ValueRange:  # noqa: ANN401 - any value of any type
 
 
 def prefix_upper_bound(prefix: str) -> str | None:
-    """A text at or above every text that begins with `prefix`; None where there is none."""
+    """Return a text at or above every text with a prefix; None if there is none."""
     for index in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[index])
         if code < _LAST:

@@ -24,7 +24,7 @@ _NO_ANSWER = -1
 def cast_ranges(
     ranges: Sequence[ValueRange], source: DataType, target: DataType
 ) -> list[ValueRange]:
-    """The ranges after a cast; a cast that does not keep the order of several gives UNKNOWN."""
+    """Cast ranges; a range of several values becomes UNKNOWN if the cast may change their order."""
     convert = _monotone(source, target)
     if convert is not None:
         return [_convert_range(range_, convert) for range_ in ranges]
@@ -55,7 +55,7 @@ def _convert_range(range_: ValueRange, convert: Callable[[Any], Any]) -> ValueRa
 
 
 def evaluate_calls(call: Call, rows: Sequence[Sequence[ValueRange | None]]) -> list[ValueRange]:
-    """The range of a call for each row of ranges of its arguments; None stands for a literal."""
+    """Evaluate a call for each row of argument ranges; None stands for a literal."""
     at = _ORDER_KEEPING.get(call.function)
     asked: list[list[Any]] = []
     places = [_ask(row, at, asked) for row in rows]
@@ -71,7 +71,7 @@ def evaluate_calls(call: Call, rows: Sequence[Sequence[ValueRange | None]]) -> l
 def _ask(
     row: Sequence[ValueRange | None], at: int | None, asked: list[list[Any]]
 ) -> tuple[int, int, ValueRange | None]:
-    """Ask for what makes the range of one row: which answers, and the range they are the ends of."""
+    """Queue the argument values for one row's range; return the indices of its results."""
     values = [range_.value if range_ is not None and range_.known else None for range_ in row]
     unknown = [index for index, range_ in enumerate(row) if range_ is not None and not range_.known]
     if not unknown:
@@ -90,7 +90,7 @@ def _ask(
 
 @cache
 def _monotone(source: DataType, target: DataType) -> Callable[[Any], Any] | None:
-    """A conversion of single values that keeps their order; None where the cast does not."""
+    """Return an order-preserving conversion of single values; None if the cast is not."""
     if source == target:
         return lambda value: value
     if target == DOUBLE and (
@@ -116,7 +116,7 @@ _MOMENTS: dict[tuple[DataType, DataType], Callable[[Any], Any]] = {
 
 
 def _evaluate_rows(call: Call, rows: Sequence[Sequence[Any]]) -> list[ValueRange]:
-    """The call for each row of arguments: as columns, or one by one where that fails on a row."""
+    """Evaluate a call for each row of arguments: as columns, or row by row after an error."""
     ranges = _evaluate_columns(call, rows) if len(rows) > 1 else None
     return [_evaluate_row(call, row) for row in rows] if ranges is None else ranges
 

@@ -1,9 +1,9 @@
-"""Regular expressions that java.util.regex matches in bounded time, and never to the end of its stack.
+"""Regular expressions limited to those java.util.regex matches in bounded time and stack.
 
-Java tries one way after the other. A pattern is taken where that cannot become many ways: repeated are
-single characters, what follows a repetition begins with none of them (it is then given to Java as a
-possessive one, which never goes back), and what remains ambiguous is little. Texts are bounded too, so
-that no row takes longer than a second.
+Java backtracks. A pattern is accepted if this cannot lead to many attempts: only single characters
+are repeated, the part after a repetition begins with none of them (Java then gets a possessive
+repetition, which never backtracks), and little ambiguity remains. Texts are limited too, so no row
+takes longer than a second.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,10 @@ MAX_TEXT = 10_000
 """Characters of a text that is matched: Spark refuses a longer one."""
 _MAX_COUNT = 1000
 _MAX_WAYS = 64
-_OTHER, _LINE_END = 128, 129  # stand for what is beyond ASCII, and for what of it ends a line
+_OTHER, _LINE_END = (
+    128,
+    129,
+)  # stand for all characters beyond ASCII, and for line endings among them
 _BEYOND = frozenset((_OTHER, _LINE_END))
 _ALL = frozenset(range(_LINE_END + 1))
 _DIGITS = frozenset(range(48, 58))
@@ -50,7 +53,7 @@ class _One:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """A place between characters; `before` is what may follow it."""
+    """A position between characters; `before` are the characters that may follow."""
 
     text: str
     before: Characters
@@ -71,17 +74,17 @@ _Part = _One | _Edge | _PatternGroup
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A pattern that is taken: as it is given to Java, and how many groups it has."""
+    """An accepted pattern: its form for Java, and its number of groups."""
 
     java: str
     groups: int
 
 
 def limit_pattern(pattern: str, position: int | None = None) -> Regex:
-    """The pattern as Java matches it in bounded time.
+    """Convert a pattern to one Java matches in bounded time.
 
     Raises:
-        ExpressionError: it has what is not taken here, or might take long.
+        ExpressionError: it has an unsupported construct, or might take long.
     """
     try:
         if len(pattern) > MAX_PATTERN:
@@ -135,7 +138,7 @@ class _PatternReader:
             parts.append(self._apply_repetition(self._part()))
         return tuple(parts)
 
-    def _part(self) -> _Part:  # noqa: PLR0911 - one form a character
+    def _part(self) -> _Part:  # noqa: PLR0911 - one case per character
         character = self._next()
         match character:
             case "(":
@@ -288,13 +291,13 @@ def _code(character: str) -> int:
 
 
 class _Writer:
-    """From parts to Java's text; counts the ways that Java might try."""
+    """Renders parts as Java's text, and counts the possible attempts."""
 
     def __init__(self) -> None:
         self._ways, self._open, self._scans = 1, 0, 0
 
     def check(self, options: Sequence[Sequence[_Part]]) -> None:
-        """Refuse what might take long.
+        """Refuse patterns that might take long.
 
         Raises:
             ValueError: it might.
@@ -311,7 +314,7 @@ class _Writer:
             raise ValueError(msg + hint)
 
     def sequence(self, parts: Sequence[_Part], following: Characters | None) -> str:
-        """The text of parts; `following` may come after them, None for the end of the pattern."""
+        """Render parts; `following` are the characters that may come after, None for the end."""
         rests: list[Characters | None] = []
         for part in reversed(parts):
             rests.append(following)
@@ -368,17 +371,17 @@ def _repeats_groups(parts: Sequence[_Part]) -> bool:
 
 
 def _again(group: _PatternGroup, following: Characters | None) -> Characters | None:
-    """What may come after one turn of a group: the next turn, or what follows."""
+    """Return the characters possible after one repetition of a group: another one, or the rest."""
     if group.times == 1:
         return following
     turns = [_first(option, following) for option in group.options]
     return None if None in turns else frozenset().union(*turns, following or _ALL)  # type: ignore[arg-type]
 
 
-def _first(  # noqa: PLR0911 - one form a part
+def _first(  # noqa: PLR0911 - one case per part
     parts: Sequence[_Part], following: Characters | None
 ) -> Characters | None:
-    """The characters that parts may begin with; None where nothing need follow."""
+    """Return the characters parts may begin with; None if they may be empty at the end."""
     for part in parts:
         if isinstance(part, _Edge):
             return part.before

@@ -1,4 +1,4 @@
-"""Functions of regular expressions: what they take, and how Spark is given them."""
+"""Regular expression functions: their accepted arguments, and their form for Spark."""
 
 import re
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ _REFERENCE = re.compile(r"\\|\$(?:(\d+))?")
 
 
 def check_regex(name: str, arguments: Sequence[Expression], position: int | None) -> None:
-    """Refuse patterns that may take long, and what refers to groups that a pattern lacks.
+    """Refuse patterns that may take long, and references to missing groups.
 
     Raises:
-        ExpressionError: which one.
+        ExpressionError: names the fault.
     """
     value, pattern = arguments[:2]
     if any(isinstance(node, Call) and node.function in REGEX for node in walk(value)):
@@ -62,7 +62,7 @@ def _check_replacement(text: Expression | None, groups: int, position: int | Non
 
 
 def regex_for_spark(call: Call) -> Call:
-    """The call over texts of bounded length, its pattern as Java never goes back in."""
+    """Rewrite the call with bounded texts and a pattern without backtracking."""
     value, pattern, *rest = call.arguments
     if _is_guarded(value) or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return call

@@ -1,7 +1,7 @@
-"""Tree to SQL: the only expressions Spark is ever given as text.
+"""Rendering of trees to SQL: the only expressions Spark gets as text.
 
-Every name stands in backticks, every string is escaped, so that nothing in a value or a name can
-be read as SQL, nor as one of Spark's `${variables}`.
+Every name is in backticks and every string is escaped, so nothing in a value or name can be read as
+SQL, or as one of Spark's `${variables}`.
 """
 
 from datetime import date, datetime
@@ -36,14 +36,13 @@ _PLAIN = frozenset("\t\n\r")
 _SUFFIXES: dict[DataType, str] = {LONG: "L", SHORT: "S", BYTE: "Y"}
 
 
-def to_sql(expression: Expression) -> str:  # noqa: PLR0911 - one form a node
-    """Canonical Spark SQL. Parsing it over the same schema gives the same tree.
+def to_sql(expression: Expression) -> str:  # noqa: PLR0911 - one case per node
+    """Render canonical Spark SQL. Parsing it over the same schema gives the same tree.
 
-    Subqueries, and what Spark alone can evaluate, are shown as they were written: Spark is given
-    neither as text.
+    Subqueries and Spark's own expressions are shown as written: Spark gets neither as text.
 
     Raises:
-        ExpressionError: a column whose name Spark could take for a variable.
+        ExpressionError: Spark could read a column's name as a variable.
     """
     match expression:
         case Column():
@@ -63,7 +62,7 @@ def to_sql(expression: Expression) -> str:  # noqa: PLR0911 - one form a node
 
 
 def quote_name(name: str) -> str:
-    """A name in backticks.
+    """Quote a name in backticks.
 
     Raises:
         ExpressionError: the name holds `${`, which Spark replaces even inside backticks.
@@ -77,7 +76,7 @@ def quote_name(name: str) -> str:
 
 
 def quote_string(text: str) -> str:
-    r"""A string literal; quotes, backslashes, `$` and control characters escaped as \uXXXX."""
+    r"""Quote a string; quotes, backslashes, `$` and control characters are escaped as \uXXXX."""
     return "'" + "".join(_character(character) for character in text) + "'"
 
 
@@ -182,7 +181,7 @@ def _subquery(subquery: Subquery) -> str:
     return f"{'EXISTS ' if subquery.kind == 'exists' else ''}({subquery.text})"
 
 
-def _literal(value: Value, data_type: DataType) -> str:  # noqa: C901, PLR0911 - one form a type
+def _literal(value: Value, data_type: DataType) -> str:  # noqa: C901, PLR0911 - one case per type
     if value is None:
         return _null(data_type)
     match value:

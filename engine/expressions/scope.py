@@ -1,4 +1,4 @@
-"""Which columns an expression may name: one table, or the two sides of a MERGE."""
+"""Scope of an expression: one table, or the two sides of a MERGE."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _COMPARED = 300
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table that columns may come from.
+    """A table as a source of columns.
 
-    `side` is what resolved columns carry ("" for the only table, "target", "source"), `names`
-    what the text may put before a column: the alias, or else the name, comes first.
+    `side` marks resolved columns ("" for the only table, "target", "source"), `names` are the
+    qualifiers allowed before a column: the alias, or else the name, comes first.
     """
 
     schema: StructType
@@ -28,12 +28,12 @@ class Relation:
 
     @property
     def called(self) -> str:
-        """What the statement calls it, in small letters; "" where it has no name."""
+        """Its name in the statement, in lower case; "" without a name."""
         return next((name.lower() for name in self.names if name), "")
 
     @property
     def other_names(self) -> set[str]:
-        """What else may stand before its columns where that means nothing else, in small letters."""
+        """Other qualifiers of its columns unless they mean something else, in lower case."""
         return {name.lower() for name in (*self.names, self.side) if name} - {self.called}
 
 
@@ -41,11 +41,11 @@ class Relation:
 class Scope:
     """The relations of a statement; names are matched ignoring case.
 
-    A name before a dot is the one that a relation is called by, then a struct column, as in Spark; then
-    another name of a relation, unless a second one is called so. What none of them has is looked for
-    in the `outer` scope, around a subquery.
+    A qualifier is first a relation's name, then a struct column, as in Spark; then another name of
+    a relation, unless a second one has it. Names unknown to all are looked up in the `outer` scope,
+    around a subquery.
 
-    `taken` is what a relation is called that must not be named here.
+    `taken` is the name of a relation that must not be used here.
     """
 
     relations: tuple[Relation, ...]
@@ -54,15 +54,15 @@ class Scope:
 
     @classmethod
     def from_schema(cls, schema: "StructType | Scope") -> "Scope":
-        """The scope of one table, or the scope itself."""
+        """Return the scope of one table, or the scope itself."""
         return schema if isinstance(schema, Scope) else cls((Relation(schema),))
 
     def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
-        """The column that a dotted name means.
+        """Resolve a dotted name to a column.
 
         Raises:
             UnknownColumnError: no relation has it.
-            ExpressionError: more than one has, or a field of an array or map is requested.
+            ExpressionError: several have it, or a field of an array or map is requested.
         """
         columns = self.own(path)
         if len(columns) == 1:
@@ -75,7 +75,7 @@ class Scope:
         raise ExpressionError(what, "Put the name of the table before it.", position=position)
 
     def own(self, path: Sequence[str]) -> list[Column]:
-        """The columns of these relations, the outer scope's left out, that a dotted name means."""
+        """Return the columns a dotted name may mean in these relations, without the outer scope."""
         if len(path) < 2:
             return self._find_columns(path)
         first = path[0].lower()
@@ -106,7 +106,7 @@ class Scope:
         )
 
     def _candidate_relations(self, path: Sequence[str]) -> Sequence[Relation]:
-        """The relations that a dotted name may be about: those of the name before the dot, if any."""
+        """Return the relations a dotted name may refer to: those of its qualifier, if any."""
         first = path[0].lower() if len(path) > 1 else ""
         named = [
             relation
@@ -117,7 +117,7 @@ class Scope:
 
 
 def _likely(name: str, names: list[str]) -> list[str]:
-    """The names to compare letter by letter: of very many, those that begin and end like it."""
+    """Return the names to compare in full: of very many, those with a similar start and end."""
     if len(names) <= _COMPARED:
         return names
     backwards = name[::-1]

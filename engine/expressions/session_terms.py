@@ -1,8 +1,8 @@
-"""Whether an expression means the same in every session, whatever its time zone and ANSI mode.
+"""Session independence: whether an expression is the same under any time zone and ANSI mode.
 
-That is a property of the whole tree and its types: a cast that nobody wrote, between the branches of
-a CASE or the operands of a comparison, depends on the session as much as one that is written. What
-is not known here to mean the same is left to the session's own Spark.
+This depends on the whole tree and its types: an implicit cast, between the branches of a CASE or
+the operands of a comparison, depends on the session as much as an explicit one. Expressions not
+known to be independent are left to the session's own Spark.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _Types: TypeAlias = Sequence[DataType]
 
 
 def is_alike_everywhere(expression: Expression) -> bool:
-    """Whether every session gives an expression the value that the engine gives it."""
+    """Return whether an expression has the engine's value in every session."""
     return all(map(_node_is_alike, walk(expression)))
 
 
@@ -54,9 +54,9 @@ def _any(_: _Types) -> bool:
 
 
 def _same(types: _Types) -> bool:
-    """Whether values of these types come together without a cast that settings decide about.
+    """Return whether values of these types combine without a cast dependent on settings.
 
-    Beside other numbers a FLOAT is widened to a DOUBLE by ANSI mode alone, and decimals of too many
+    Next to other numbers, only ANSI mode widens a FLOAT to a DOUBLE, and decimals of too many
     digits are rounded.
     """
     typed = {type_ for type_ in types if type_ != VOID}
@@ -88,7 +88,7 @@ def _choice(types: _Types) -> bool:
 
 
 def _entry(types: _Types) -> bool:
-    """An entry of a map; ANSI mode refuses an element that an array does not have."""
+    """Return whether it is a map entry; ANSI mode refuses missing array elements."""
     return isinstance(types[0], MapType) and types[0].key == types[1]
 
 

@@ -1,7 +1,8 @@
-"""Upper bounds of texts as writers leave them in statistics: cut, and made larger by a character.
+"""Upper bounds of texts as written in statistics: truncated, with the last character raised.
 
-Older writers cut after 32 UTF-16 units, which are 16 characters beyond U+FFFF, and put U+FFFD behind.
-That is no bound in the order of UTF-8: such a character is above it, and half of one becomes `?`.
+Older writers truncate after 32 UTF-16 units, which are 16 characters beyond U+FFFF, and append
+U+FFFD. This is no bound in the order of UTF-8: such a character sorts above it, and half of one
+becomes `?`.
 """
 
 from engine.expressions.ranges import prefix_upper_bound
@@ -18,7 +19,7 @@ def may_be_cut(maximum: str) -> bool:
 
 
 def upper_bound(maximum: str) -> str | None:
-    """A text at or above everything that a maximum stands for; None where there is no bound."""
+    """Return a text at or above all values behind a maximum; None if there is no bound."""
     if not may_be_cut(maximum):
         return maximum
     kept = _units(maximum)[: 2 * _KEPT_UNITS].decode("utf-16-le", "ignore")

@@ -1,4 +1,4 @@
-"""What can be said of an expression without evaluating it."""
+"""Properties of an expression, found without evaluating it."""
 
 from collections.abc import Callable, Iterable
 
@@ -35,7 +35,7 @@ def _node_is_deterministic(node: Expression) -> bool:
 
 
 def spark_expressions(expression: Expression) -> tuple[SparkExpression, ...]:
-    """The parts of it that Spark alone can evaluate."""
+    """Return the parts only Spark can evaluate."""
     return tuple(node for node in walk(expression) if isinstance(node, SparkExpression))
 
 
@@ -59,12 +59,12 @@ def uses_complex_types(expression: Expression) -> bool:
 
 
 def columns_of(expression: Expression) -> set[tuple[str, ...]]:
-    """The paths of the columns it needs, whatever their relation."""
+    """Return the paths of the columns it needs, of any relation."""
     return {node.path for node in walk(expression) if isinstance(node, Column)}
 
 
 def relations_of(expression: Expression) -> set[str]:
-    """The sides its columns come from."""
+    """Return the sides its columns come from."""
     relations = {node.relation for node in walk(expression) if isinstance(node, Column)}
     return relations.union(*(node.sides for node in spark_expressions(expression)))
 
@@ -72,7 +72,7 @@ def relations_of(expression: Expression) -> set[str]:
 def replace_leaves(
     expression: Expression, change: Callable[[Expression], Expression]
 ) -> Expression:
-    """The expression with `change` of each of its leaves in their place."""
+    """Replace every leaf of the expression by `change(leaf)`."""
     if isinstance(expression, Call):
         arguments = tuple(replace_leaves(argument, change) for argument in expression.arguments)
         return Call(expression.function, arguments, expression.type)
@@ -80,14 +80,14 @@ def replace_leaves(
 
 
 def drop_relations(expression: Expression) -> Expression:
-    """The expression over one table alone: its columns name no side of a join."""
+    """Remove the sides of a join from an expression's columns."""
     return replace_leaves(
         expression, lambda leaf: Column(leaf.path, leaf.type) if isinstance(leaf, Column) else leaf
     )
 
 
 def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The parts that top-level ANDs join."""
+    """Split an expression into its top-level conjuncts."""
     if isinstance(expression, Call) and expression.function == "and":
         return tuple(
             part for argument in expression.arguments for part in split_conjuncts(argument)

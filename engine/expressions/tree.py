@@ -1,7 +1,7 @@
 """The tree of an expression: one form for data skipping, conflicts, Arrow and Spark.
 
-Nodes are frozen values. Columns carry the schema's own spelling, calls name a function of the
-allow-list, and from text nothing else comes to be: what has such a tree is safe to render and to run.
+Nodes are frozen values. Columns have the schema's own spelling, calls name a function of the
+allow-list, and parsed text contains nothing else: every such tree is safe to render and to run.
 """
 
 from collections.abc import Iterator
@@ -64,9 +64,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a lambda calls an element: `x` in `x -> x + 1`, under a name that no column has.
+    """A lambda's variable: `x` in `x -> x + 1`, under a name unused by any column.
 
-    The lambda is the call `lambda` of its body and its variables, of the body's type.
+    The lambda is the call `lambda` of its body and its variables, with the body's type.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Variable:
 
 
 class SubqueryParser(Protocol):
-    """What a subquery asks of its query."""
+    """The interface of a subquery's query."""
 
     def expressions(self) -> "tuple[Expression, ...]":
         """Every expression in it."""
@@ -98,11 +98,11 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class SparkExpression:
-    """What Spark alone can evaluate: Spark computes it into a column of that `name`.
+    """An expression only Spark can evaluate, into a column of this `name`.
 
-    Trusted code alone makes one, from a `Column` of its own. No text from people becomes one, and
-    no request carries one. `text` shows it to people, `sides` are the relations whose columns it
-    reads, and `value` is Spark's own, which nothing but `engine.spark` looks at.
+    Only trusted code creates one, from its own `Column`. No text from people becomes one, and no
+    request contains one. `text` is for display, `sides` are the relations whose columns it reads,
+    and `value` is Spark's own, used only by `engine.spark`.
     """
 
     name: str
@@ -120,7 +120,7 @@ FALSE = Literal(False, BOOLEAN)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The nodes directly below."""
+    """Return the nodes directly below."""
     match expression:
         case Call(arguments=arguments):
             return arguments
@@ -131,7 +131,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Every node, parents before what they hold."""
+    """Yield every node, parents before children."""
     pending = [expression]
     while pending:
         node = pending.pop()

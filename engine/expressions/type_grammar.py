@@ -21,10 +21,10 @@ _NAMED: dict[str, DataType] = {**NAMED_TYPES, "VARIANT": VARIANT}
 
 
 def parse_type(text: str) -> DataType:
-    """The type that a text names, as a column definition has it.
+    """Parse a type as in a column definition.
 
     Raises:
-        ExpressionError: it names none.
+        ExpressionError: it is none.
     """
     cursor = Cursor(tokenize(text), text)
     named = read_type(cursor)
@@ -74,7 +74,7 @@ def _collection(cursor: Cursor, word: str, depth: int) -> DataType:
 
 
 def close_angle(cursor: Cursor) -> None:
-    """Take one `>`, even of a `>>` or `<>` that the lexer sees as one symbol.
+    """Take one `>`, even from a `>>` or `<>` the lexer reads as one symbol.
 
     Raises:
         StatementError: something else is ahead.

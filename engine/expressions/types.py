@@ -67,11 +67,11 @@ def is_cast_by_zone(data: DataType, table: DataType) -> bool:
 
 
 def cast_by_zone(data: DataType, table: DataType) -> DataType:
-    """The type of values that have been cast where that depends on the session's time zone, at any depth.
+    """Return the type of values after casts dependent on the session's time zone, at any depth.
 
     Args:
-        data: the type of the values, whose other parts stay as they are.
-        table: the type of the column that they are for.
+        data: the type of the values; its other parts stay unchanged.
+        table: the type of the target column.
     """
     match data, table:
         case StructType(), StructType():
@@ -112,7 +112,7 @@ def is_complex(data_type: DataType) -> bool:
 
 
 def decimal_for(data_type: DataType) -> DecimalType | None:
-    """The decimal type that holds every value of an integral or decimal type."""
+    """Return the decimal type for all values of an integral or decimal type."""
     if isinstance(data_type, DecimalType):
         return data_type
     digits = _DIGITS.get(data_type)
@@ -120,7 +120,7 @@ def decimal_for(data_type: DataType) -> DecimalType | None:
 
 
 def limit_decimal(precision: int, scale: int) -> DecimalType:
-    """The decimal type Spark gives for a result that may not fit 38 digits."""
+    """Return Spark's decimal type for a result that may exceed 38 digits."""
     if precision <= 38:
         return DecimalType(precision, scale)
     whole = precision - scale
@@ -128,7 +128,7 @@ def limit_decimal(precision: int, scale: int) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """The type that values of all these types are compared in; None where there is none."""
+    """Return the type in which values of these types are compared; None if there is none."""
     result: DataType = VOID
     for type_ in types:
         common = _common(result, type_)
@@ -221,7 +221,7 @@ def _common_type_with_string(left: DataType, right: DataType) -> DataType | None
 
 
 def sql_name(data_type: DataType) -> str:
-    """The type as Spark SQL writes it."""
+    """Return the type as Spark SQL writes it."""
     match data_type:
         case DecimalType(precision, scale):
             return f"DECIMAL({precision},{scale})"

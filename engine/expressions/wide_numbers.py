@@ -1,10 +1,10 @@
-"""What Spark would compute otherwise of wide numbers, written so that it computes what SQL has.
+"""Expressions with wide numbers, rewritten so that Spark computes SQL's result.
 
-Spark's analyzer makes a comparison of a whole number with a DECIMAL constant beyond BIGINT a constant,
-TRUE or FALSE of every row, and so of NULL as well: `DELETE … WHERE i < 9223372036854775808` would
-delete the rows whose `i` is NULL. It does not look behind a cast.
+Spark's analyzer replaces a comparison of a whole number with a DECIMAL constant beyond BIGINT by
+TRUE or FALSE for every row, including NULL: `DELETE … WHERE i < 9223372036854775808` would delete
+the rows whose `i` is NULL. A cast prevents this.
 
-It negates a DECIMAL of more than 34 digits by rounding it to 34.
+It also negates a DECIMAL of more than 34 digits by rounding it to 34.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def comparison_for_spark(call: Call) -> Call:
-    """A comparison whose constant, where it is one beyond BIGINT, is a cast."""
+    """Rewrite a comparison with a constant beyond BIGINT by casting the constant."""
     left, right = call.arguments
     return replace(
         call, arguments=(_cast_wide_literal(left, right), _cast_wide_literal(right, left))
@@ -29,7 +29,7 @@ _MOST_DIGITS = 34
 
 
 def negation_for_spark(call: Call) -> Call:
-    """A negation of a wide DECIMAL by its text: a sign before it, or none where there was one."""
+    """Rewrite the negation of a wide DECIMAL by its text, adding or removing the sign."""
     (value,) = call.arguments
     if not isinstance(value.type, DecimalType) or value.type.precision <= _MOST_DIGITS:
         return call

@@ -1,4 +1,4 @@
-"""Text of a SELECT to a plan: the only door through which a query of a person enters."""
+"""Binding of a SELECT's text to a plan: the only entry for a person's query."""
 
 from dataclasses import replace
 
@@ -40,10 +40,10 @@ from engine.schema.types import DataType, StructField, StructType
 
 
 def read_query_text(text: str) -> QuerySyntax:
-    """The clauses of a query.
+    """Parse the clauses of a query.
 
     Raises:
-        ExpressionError: too long, or not understood; `position` is the offset of the fault.
+        ExpressionError: too long, or a syntax error; `position` is its offset.
     """
     if len(text) > MAX_CHARACTERS:
         what = f"The query has {len(text)} characters: {MAX_CHARACTERS} is the limit."
@@ -63,12 +63,12 @@ def read_query_text(text: str) -> QuerySyntax:
 
 
 def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query:
-    """The plan of a query over the tables that a resolver knows.
+    """Bind a query to the tables of a resolver.
 
     Raises:
-        UnknownColumnError: a column that no table has; with its position.
-        ExpressionError: anything else that is not understood, or not allowed.
-        EngineError: a table that is not there, as the resolver says.
+        UnknownColumnError: no table has a column; with its position.
+        ExpressionError: anything else unsupported or not allowed.
+        EngineError: a table does not exist, according to the resolver.
     """
     try:
         return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
@@ -81,7 +81,7 @@ class QueryBinder(Binder):
     """Binds queries of every shape."""
 
     def query(self, syntax: QuerySyntax, place: QueryPlace = NOWHERE) -> Query:
-        """A query bound to the tables in sight."""
+        """Bind a query to the tables in scope."""
         common = dict(place.common)
         for table in syntax.common:
             common[table.name.lower()] = (table, QueryPlace(dict(common)))
@@ -103,7 +103,7 @@ class QueryBinder(Binder):
         return self._bind_order(query, syntax.order, place)
 
     def _bind_order(self, query: Query, order: tuple[OrderSyntax, ...], place: QueryPlace) -> Query:
-        """ORDER BY over what comes out."""
+        """Bind ORDER BY to the output columns."""
         if not order:
             return query
         schema, trees = self.name_columns(query, (), order[0].tokens[0].position)
@@ -160,7 +160,7 @@ class QueryBinder(Binder):
 
 
 def _cast_side(query: Query, names: list[str], types: list[DataType]) -> Plan:
-    """A side of a set operation under common names and types."""
+    """Project a side of a set operation to common names and types."""
     items = []
     for name, (_, column), kind in zip(names, query.columns, types, strict=True):
         tree: Expression = column if column.type == kind else Call("cast", (column,), kind)
@@ -169,7 +169,7 @@ def _cast_side(query: Query, names: list[str], types: list[DataType]) -> Plan:
 
 
 def _number(order: OrderSyntax, count: int) -> int:
-    """The column that a number means, 0 where it is none."""
+    """Return the column position a number refers to, 0 for anything else."""
     token = order.tokens[0]
     if len(order.tokens) != 1 or token.kind != "number" or not token.value.isdigit():
         return 0

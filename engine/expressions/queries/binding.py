@@ -1,7 +1,7 @@
-"""A query as written to a plan over tables: names get their columns, expressions their types.
+"""Binding of a parsed query to a plan: names become columns, expressions get types.
 
-What comes out holds no text: tables are names for a resolver to open, functions are of the
-allow-lists, and every column is one that a table has.
+The result holds no text: tables are names for a resolver to open, functions come from the
+allow-lists, and every column belongs to a table.
 """
 
 from abc import ABC, abstractmethod
@@ -42,7 +42,7 @@ class QueryPlace:
     outer: Scope | None = None
 
     def detach_outer(self) -> "QueryPlace":
-        """The place of a query in FROM, which sees nothing of the query around."""
+        """Return the place of a query in FROM, which cannot see the outer query."""
         return replace(self, outer=None)
 
 
@@ -50,7 +50,7 @@ NOWHERE = QueryPlace({})
 
 
 class Binder(ABC):
-    """What the parts of a query are bound with. Columns get the plan's own names, each once."""
+    """Binds the parts of a query; columns get unique names of the plan."""
 
     def __init__(self, tables: Tables, moments: Mapping[str, Literal]) -> None:
         self.tables, self.moments = tables, moments
@@ -58,21 +58,21 @@ class Binder(ABC):
         self._sides = 0
 
     def side(self) -> str:
-        """A prefix that no other part of the plan has."""
+        """Return an unused prefix for the plan."""
         self._sides += 1
         return f"{PLANNED}{self._sides}"
 
     @abstractmethod
     def query(self, syntax: QuerySyntax, place: QueryPlace = NOWHERE) -> Query:
-        """The plan of a query.
+        """Bind a query.
 
         Raises:
-            UnknownColumnError: a column that no table has.
-            ExpressionError: anything else that does not go together; with its position.
-            EngineError: a table that the resolver does not give.
+            UnknownColumnError: no table has a column.
+            ExpressionError: anything else is invalid; with its position.
+            EngineError: the resolver does not have a table.
         """
 
-    def grammar(  # noqa: PLR0913 - what an expression may use
+    def grammar(  # noqa: PLR0913 - the context of an expression
         self,
         tokens: Tokens,
         scope: QueryScope,
@@ -83,7 +83,7 @@ class Binder(ABC):
         aliases: Mapping[str, Expression] | None = None,
         aliases_first: bool = False,
     ) -> QueryGrammar:
-        """What reads one expression of a query."""
+        """Build the parser of one expression of a query."""
         return QueryGrammar(
             list(tokens),
             scope,
@@ -98,11 +98,11 @@ class Binder(ABC):
     def condition(
         self, tokens: Tokens, scope: QueryScope, place: QueryPlace, where: str
     ) -> Expression:
-        """A condition over the rows of FROM."""
+        """Parse a condition over the rows of FROM."""
         return boolean(self.grammar(tokens, scope, place, where=where).whole(), tokens)
 
     def bind_nested(self, place: QueryPlace) -> Nested:
-        """What binds a subquery in an expression."""
+        """Return the function for binding subqueries in an expression."""
 
         def parse(grammar: Operands, kind: str) -> Expression:
             position = grammar.position
@@ -127,7 +127,7 @@ class Binder(ABC):
     def scan(
         self, name: str, version: int | str | None, names: tuple[str, ...], position: int
     ) -> tuple[Scan, Relation]:
-        """A table by its name or URI."""
+        """Bind a table by its name or URI."""
         schema = self.tables(name, version)
         relation = self.relation(schema, names, position)
         return Scan(name, version, relation.side, schema), relation
@@ -135,10 +135,10 @@ class Binder(ABC):
     def name_columns(
         self, query: Query, columns: tuple[str, ...], position: int
     ) -> tuple[StructType, tuple[Expression, ...]]:
-        """What a query in FROM gives, as a schema and the plan's columns.
+        """Name the columns of a query in FROM; return its schema and the plan's columns.
 
         Raises:
-            ExpressionError: two columns of one name, or as many names as there are not columns.
+            ExpressionError: two columns have one name, or the number of names is wrong.
         """
         names = list(columns) or query.names
         if len(names) != len(query.columns):
@@ -156,17 +156,17 @@ class Binder(ABC):
 
 
 def rename_columns(plan: Plan, relation: Relation, trees: tuple[Expression, ...]) -> Plan:
-    """The plan with its columns under the relation's names."""
+    """Rename a plan's columns to the relation's names."""
     names = (f"{relation.side}.{name}" for name in relation.schema.names)
     return Project(plan, tuple(zip(names, trees, strict=True)))
 
 
 def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int) -> Subquery:
-    """The node of a subquery.
+    """Build the node of a subquery.
 
     Raises:
-        ExpressionError: it gives more than one column where it is a value, or names columns of the
-            query around where it cannot.
+        ExpressionError: a scalar one has several columns, or it names columns of the outer query in
+            an unsupported place.
     """
     if query is not None:
         refuse_names_around(query, position)
@@ -180,10 +180,10 @@ def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int)
 
 
 def boolean(tree: Expression, tokens: Tokens) -> Expression:
-    """The tree, if it is a condition.
+    """Return the tree if it is a condition.
 
     Raises:
-        ExpressionError: it is none.
+        ExpressionError: it is not.
     """
     if tree.type not in {BOOLEAN, VOID}:
         first: Token = tokens[0]
@@ -193,10 +193,10 @@ def boolean(tree: Expression, tokens: Tokens) -> Expression:
 
 
 def common_types(rows: list[list[DataType]], position: int) -> list[DataType]:
-    """The types of columns that hold all these rows.
+    """Return the common types of the columns of all rows.
 
     Raises:
-        ExpressionError: two do not go together.
+        ExpressionError: types are incompatible.
     """
     kinds = []
     for number, column in enumerate(zip(*rows, strict=True), 1):

@@ -1,8 +1,7 @@
-"""Which names may stand before a bracket: told from tokens, before any table is known.
+"""Check of function names before parentheses, from tokens alone, before tables are known.
 
-The grammar refuses every call that is on no list, but it needs the columns of all tables. What a
-request can know of a text without them is asked here, by the same lists, so that a call of another
-function is refused when it is requested and not when it runs.
+The grammar refuses unlisted calls, but needs the columns of all tables. Requests are checked here
+without them, by the same lists, so an unlisted call is refused on request and not only at run time.
 """
 
 from engine.errors import ExpressionError
@@ -23,9 +22,9 @@ _BEFORE_A_VALUE = frozenset(
 
 
 def refuse_other_calls(cursor: Cursor, start: int) -> None:
-    """Refuse a bracket ahead that calls what no list has; `start` is where the expression begins.
+    """Refuse an unlisted call at the parenthesis ahead; `start` is the expression's beginning.
 
-    Quotes, case, comments and qualifying names make no difference: functions are plain words.
+    Quotes, case, comments and qualified names make no difference: functions are plain words.
 
     Raises:
         ExpressionError: with the position of the name.

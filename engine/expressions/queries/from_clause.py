@@ -83,7 +83,7 @@ class FromReader(Cursor, ABC):
 
     @abstractmethod
     def query(self) -> QuerySyntax:
-        """The query ahead."""
+        """Parse the query ahead."""
 
     def source(self) -> FromSyntax:
         """Tables with joins and commas between them."""
@@ -211,7 +211,7 @@ class FromReader(Cursor, ABC):
         return tuple(names)
 
     def expression_tokens(self) -> Tokens:
-        """The tokens of one expression: up to a comma, a clause or a bracket that closes.
+        """Take the tokens of one expression, up to a comma, a clause or a closing bracket.
 
         Raises:
             ExpressionError: there is none, or a bracket is left open.
@@ -229,10 +229,10 @@ class FromReader(Cursor, ABC):
         return tuple(self.tokens[start : self.index])
 
     def take_subquery(self, start: int) -> bool:
-        """Move past a query in brackets, if one is next in the expression that begins at `start`.
+        """Skip a query in parentheses, if one is next in the expression beginning at `start`.
 
         Raises:
-            ExpressionError: it is not understood, or the bracket calls a function of no list.
+            ExpressionError: it does not parse, or the parenthesis follows an unlisted function.
         """
         refuse_other_calls(self, start)
         if self.peek() != "(" or self.peek(1) not in BEGINNINGS:

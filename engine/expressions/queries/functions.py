@@ -88,10 +88,10 @@ ALIASES_OF_SEVERAL = {
 
 
 def find_aggregate(name: str) -> Function | None:
-    """The aggregate function of that lower-case name."""
+    """Return the aggregate function of a lower-case name."""
     return AGGREGATES.get(ALIASES_OF_SEVERAL.get(name, name))
 
 
 def find_window_function(name: str) -> Function | None:
-    """What may stand before OVER: aggregates and functions of the window."""
+    """Return the function allowed before OVER: an aggregate or a window function."""
     return WINDOW_FUNCTIONS.get(name) or find_aggregate(name)

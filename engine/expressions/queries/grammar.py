@@ -27,7 +27,7 @@ _NEEDS_ORDER = frozenset(
 
 
 class Calls:
-    """The calls over many rows that the expressions of one SELECT make, each under a name."""
+    """The aggregate and window calls in the expressions of one SELECT, each with a name."""
 
     def __init__(self, side: str) -> None:
         self.side = side
@@ -35,12 +35,12 @@ class Calls:
         self.windows: dict[WindowCall, str] = {}
 
     def aggregate(self, call: AggregateCall) -> Column:
-        """The column that will hold the aggregate."""
+        """Return the column for the aggregate's value."""
         name = self.aggregates.setdefault(call, f"{self.side}.a{len(self.aggregates)}")
         return Column((name,), call.type)
 
     def window(self, call: WindowCall) -> Column:
-        """The column that will hold the window function's value."""
+        """Return the column for the window function's value."""
         name = self.windows.setdefault(call, f"{self.side}.w{len(self.windows)}")
         return Column((name,), call.type)
 
@@ -48,16 +48,16 @@ class Calls:
 class QueryGrammar(Grammar):
     """One pass over the tokens of one expression of a query.
 
-    `calls` gathers functions over many rows; without it there may be none, for the reason `place`.
-    `aliases` are what the SELECT calls its columns; `aliases_first` has them hide the tables', and
-    without `aliases_in_calls` functions over many rows do not see them.
+    `calls` collects aggregate and window functions; without it there may be none, for the reason
+    `place`. `aliases` are the column names of the SELECT; with `aliases_first` they hide the
+    tables' columns, and without `aliases_in_calls` aggregate and window functions do not see them.
     """
 
     aliases_in_calls = True
 
     help = "Use columns, literals, operators and the functions of docs/sql.md."
 
-    def __init__(  # noqa: PLR0913 - what an expression may use
+    def __init__(  # noqa: PLR0913 - the context of an expression
         self,
         tokens: list[Token],
         scope: QueryScope,
@@ -74,10 +74,10 @@ class QueryGrammar(Grammar):
         self.aliases, self.aliases_first = aliases or {}, aliases_first
 
     def whole(self) -> Expression:
-        """The expression that all the tokens are.
+        """Parse all tokens as one expression.
 
         Raises:
-            ExpressionError: something is left over.
+            ExpressionError: tokens are left over.
         """
         expression = self.expression()
         if not self.at_end:
@@ -115,9 +115,9 @@ class QueryGrammar(Grammar):
     def _parse_row_call(
         self, token: Token, aggregate: Function | None, windowed: Function
     ) -> Expression:
-        """The call of a function over many rows; its name and bracket are passed."""
+        """Parse the call of an aggregate or window function after its name and parenthesis."""
         name, calls = token.value.lower(), self.calls
-        assert calls is not None  # noqa: S101 - the caller looked
+        assert calls is not None  # noqa: S101 - checked by the caller
         before = len(calls.aggregates)
         distinct = self.take("DISTINCT")
         arguments = self._all_rows(name) or tuple(self._list())
@@ -173,7 +173,7 @@ class QueryGrammar(Grammar):
         if function.name in WINDOW_FUNCTIONS and frame and "value" not in function.name:
             self.refuse(f"{function.name} takes no frame")
         result = _result(function, arguments, token)
-        assert self.calls is not None  # noqa: S101 - the caller looked
+        assert self.calls is not None  # noqa: S101 - checked by the caller
         return self.calls.window(
             WindowCall(function.name, arguments, result, partition, order, frame)
         )
@@ -219,7 +219,7 @@ class QueryGrammar(Grammar):
         return f"{unit} BETWEEN {start} AND {end}"
 
     def _parse_frame_bound(self, unit: str) -> tuple[str, float]:
-        """An end of a frame, and how many rows after the current one it lies."""
+        """Parse a bound of a frame; return it with its distance after the current row."""
         if self.take("CURRENT", "ROW"):
             return "CURRENT ROW", 0.0
         token = self.token()

@@ -17,23 +17,23 @@ from engine.schema.types import StructField, StructType
 
 @dataclass(frozen=True)
 class JoinedPlan:
-    """A plan and the tables whose columns it has; `merged` are the sides of USING's columns."""
+    """A plan with the tables of its columns; `merged` are the sides of USING's columns."""
 
     plan: Plan
     relations: tuple[Relation, ...]
     merged: frozenset[str] = frozenset()
 
     def scope(self, place: QueryPlace) -> QueryScope:
-        """What expressions over it may name."""
+        """Return the scope of expressions over it."""
         return QueryScope(self.relations, place.outer, merged=self.merged)
 
 
 def bind_from(binder: Binder, source: FromSyntax, place: QueryPlace) -> JoinedPlan:
-    """The plan of a FROM.
+    """Bind a FROM clause.
 
     Raises:
-        ExpressionError: a join that does not go together.
-        EngineError: a table that is not there.
+        ExpressionError: a join is invalid.
+        EngineError: a table does not exist.
     """
     match source:
         case TableName():

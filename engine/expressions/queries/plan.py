@@ -1,7 +1,7 @@
-"""A query as a tree of steps over tables, every column under a name that no other column has.
+"""A query as a tree of steps over tables; every column has a unique name.
 
-Expressions in it are trees of `engine.expressions.tree`; functions are of the allow-lists. What has
-such a tree can be rendered and run.
+Expressions in it are trees of `engine.expressions.tree`; functions come from the allow-lists. Every
+such tree can be rendered and run.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The rows of which a condition is true."""
+    """The rows for which a condition is true."""
 
     below: "Plan"
     condition: Expression
@@ -115,7 +115,7 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """union, intersect or except of plans whose columns are of the same types and names."""
+    """A union, intersect or except of plans with columns of equal types and names."""
 
     operator: str
     every: bool
@@ -133,7 +133,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class LimitRows:
-    """Some of the rows, `offset` left out first; `count` None for all that are left."""
+    """A range of the rows: `count` rows (None for all) after skipping `offset`."""
 
     below: "Plan"
     count: int | None
@@ -157,14 +157,14 @@ Plan: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A plan, and which of its columns come out under which names."""
+    """A plan, and its output columns with their names."""
 
     plan: Plan
     columns: tuple[tuple[str, Column], ...]
 
     @property
     def names(self) -> list[str]:
-        """The names that come out."""
+        """The output names."""
         return [name for name, _ in self.columns]
 
     def expressions(self) -> tuple[Expression, ...]:
@@ -172,12 +172,12 @@ class Query:
         return tuple(expression for step in steps(self.plan) for expression in expressions_of(step))
 
     def scans(self) -> tuple[Scan, ...]:
-        """The tables it reads outside of subqueries."""
+        """Return the tables it reads outside of subqueries."""
         return tuple(step for step in steps(self.plan) if isinstance(step, Scan))
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
-    """The plans directly below."""
+    """Return the plans directly below."""
     match plan:
         case Scan() | Rows():
             return ()
@@ -194,8 +194,8 @@ def steps(plan: Plan) -> Iterator[Plan]:
         yield from steps(input_)
 
 
-def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one form a step
-    """The names of the columns that a plan gives."""
+def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one case per step
+    """Return the column names of a plan."""
     match plan:
         case Scan(side=side, schema=schema):
             return frozenset(f"{side}.{name}" for name in schema.names)
@@ -216,8 +216,8 @@ def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one form a
             return columns_of_plan(plan.below)
 
 
-def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one form a step
-    """The expressions of a step itself."""
+def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one case per step
+    """Return the expressions of a step itself."""
     match plan:
         case Rows(rows=rows):
             return tuple(tree for row in rows for tree in row)

@@ -1,7 +1,7 @@
-"""Which conditions of a query hold for the rows of each table it reads, so that files can be left out.
+"""Pushdown: conditions of a query on the rows of each table, used to skip files.
 
-A condition sinks where a row that fails it could reach no result: through filters, through plain
-renaming, to both sides of an inner join, and to the side of an outer join whose rows all stay.
+A condition is pushed down if no row failing it can reach a result: through filters, through plain
+renaming, to both sides of an inner join, and to the preserved side of an outer join.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _RIGHT = frozenset({"inner", "cross", "right"})
 
 
 def conditions_of_scans(plan: Plan) -> dict[str, Expression]:
-    """For the sides of scans that have any: what is true of every row of theirs that counts.
+    """Return, by side of a scan, a condition true for all its relevant rows.
 
     The conditions are over the table's own columns.
     """
@@ -45,7 +45,7 @@ def _sink(plan: Plan, parts: Sequence[Expression], conditions: dict[str, Express
             if own:
                 conditions[side] = conjunction(own)
         case Filter(below, condition):
-            names = columns_of_plan(below)  # others are of the query around
+            names = columns_of_plan(below)  # others belong to the outer query
             fresh = [
                 part
                 for part in split_conjuncts(condition)

@@ -1,7 +1,7 @@
-"""Tokens to the clauses of a query. What an expression means is not asked here.
+"""Parsing of tokens to the clauses of a query, without the meaning of expressions.
 
-The grammar knows what stands below and refuses the rest by name: a query is read before it is run,
-and nothing of its text goes further than its tokens.
+The grammar accepts the constructs below and refuses all others by name: a query is parsed before it
+is run, and only its tokens are passed on.
 """
 
 from collections.abc import Callable
@@ -30,10 +30,10 @@ _SET_OPERATORS = {"UNION": "union", "EXCEPT": "except", "MINUS": "except"}
 
 
 def read_query(cursor: Cursor, depth: int = 0) -> QuerySyntax:
-    """The query ahead of a cursor, which is moved behind it.
+    """Parse the query ahead of a cursor, and move the cursor after it.
 
     Raises:
-        ExpressionError: (or the cursor's own error) something that is not understood.
+        ExpressionError: (or the cursor's own error) a syntax error.
     """
     reader = QueryReader(cursor.tokens, cursor.text)
     reader.error, reader.index, reader.depth = cursor.error, cursor.index, depth
@@ -43,10 +43,10 @@ def read_query(cursor: Cursor, depth: int = 0) -> QuerySyntax:
 
 
 def read_common(cursor: Cursor) -> tuple[CommonTable, ...]:
-    """The common table expressions ahead of a cursor, which is moved behind them; WITH is passed.
+    """Parse the common table expressions after WITH, and move the cursor after them.
 
     Raises:
-        ExpressionError: (or the cursor's own error) something that is not understood.
+        ExpressionError: (or the cursor's own error) a syntax error.
     """
     reader = QueryReader(cursor.tokens, cursor.text)
     reader.error, reader.index = cursor.error, cursor.index
@@ -56,13 +56,13 @@ def read_common(cursor: Cursor) -> tuple[CommonTable, ...]:
 
 
 def take_expression_part(cursor: Cursor, start: int) -> str:
-    """Move past one token, or past a subquery whole, of the expression that begins at `start`.
+    """Skip one token, or a whole subquery, of the expression beginning at `start`.
 
-    Returned is the word or symbol it was, "" for a subquery and for anything else.
+    Return the word or symbol, "" for a subquery and for anything else.
 
     Raises:
-        StatementError: a subquery that is not understood, or (`ExpressionError`) a call of a function
-            that no list has.
+        StatementError: a subquery does not parse, or (`ExpressionError`) an unlisted function is
+            called.
     """
     reader = QueryReader(cursor.tokens, cursor.text)
     reader.error, reader.help, reader.index = cursor.error, cursor.help, cursor.index
@@ -74,12 +74,12 @@ def take_expression_part(cursor: Cursor, start: int) -> str:
 
 
 def check_calls(text: str) -> None:
-    """Refuse an expression that calls a function of no list, subqueries included.
+    """Refuse an expression that calls an unlisted function, subqueries included.
 
     Raises:
-        ExpressionError: it does; `position` is the place.
+        ExpressionError: it does; with the position.
     """
-    if "(" not in text:  # most values of written rows
+    if "(" not in text:  # most literals in VALUES
         return
     cursor = Cursor(tokenize(text), text)
     while not cursor.at_end:
@@ -232,7 +232,7 @@ class QueryReader(FromReader):
 
 
 def order_key(tokens: Tokens) -> OrderSyntax:
-    """A key of ORDER BY: expression [ASC | DESC] [NULLS FIRST | LAST]."""
+    """Parse a key of ORDER BY: expression [ASC | DESC] [NULLS FIRST | LAST]."""
     words = [token.value if token.kind == "word" else "" for token in tokens]
     nulls: bool | None = None
     if words[-2:] in (["NULLS", "FIRST"], ["NULLS", "LAST"]):

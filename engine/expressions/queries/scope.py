@@ -1,4 +1,4 @@
-"""Which columns an expression in a query may name."""
+"""Scope of an expression in a query."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from engine.schema.types import StructType
 
 @dataclass(frozen=True, slots=True)
 class QueryScope(Scope):
-    """The tables of a FROM; what is resolved carries the plan's own name, `side.name`.
+    """The tables of a FROM; resolved columns have the plan's own name, `side.name`.
 
-    `merged` are the sides that hold the columns of USING: they stand for the two that were joined.
+    `merged` are the sides with the columns of USING: they replace the two joined ones.
     """
 
     merged: frozenset[str] = frozenset()
 
     def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
-        """The column of a name; what is not here is looked for in the query around, and no further."""
+        """Resolve a name, also in the directly enclosing query."""
         columns = self._prefer_merged(self.own(path))
         if len(columns) == 1:
             return plan_column(columns[0])
@@ -41,7 +41,7 @@ class QueryScope(Scope):
         return bool(self.own(path))
 
     def columns(self, qualifier: str = "") -> Iterator[tuple[str, Column]]:
-        """The columns that `*` stands for, or `qualifier.*`."""
+        """Yield the columns of `*`, or of `qualifier.*`."""
         hidden = {
             n.lower()
             for merged_relation in self._list_merged_relations()
@@ -82,11 +82,11 @@ class QueryScope(Scope):
 
 
 def plan_column(column: Column) -> Column:
-    """The column under the name it has in the plan."""
+    """Return the column under its name in the plan."""
     first = f"{column.relation}.{column.path[0]}"
     return Column((first, *column.path[1:]), column.type)
 
 
 def display_name(name: str) -> str:
-    """A plan's name as people wrote it."""
+    """Return a plan's name as originally written."""
     return name.partition(".")[2] or name

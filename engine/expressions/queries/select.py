@@ -48,15 +48,15 @@ class Groups:
         }
 
     def list_keys(self) -> tuple[tuple[str, Expression], ...]:
-        """The keys by name."""
+        """Return the keys by name."""
         return tuple((column.path[0], tree) for tree, column in self._keys.items())
 
     def list_calls(self) -> tuple[tuple[str, AggregateCall], ...]:
-        """The aggregates by name."""
+        """Return the aggregates by name."""
         return tuple((name, call) for call, name in self._calls.aggregates.items())
 
     def rewrite_over_groups(self, tree: Expression, position: int) -> Expression:
-        """The expression over the groups.
+        """Rewrite an expression over the groups.
 
         Raises:
             ExpressionError: it names a column that is neither a key nor in an aggregate.
@@ -109,7 +109,7 @@ class Groups:
 def bind_select(
     binder: Binder, select: SelectSyntax, order: Sequence[OrderSyntax], place: QueryPlace
 ) -> Query:
-    """The plan of a SELECT in that order."""
+    """Bind a SELECT with its order."""
     return _Select(binder, select, place).query(order)
 
 
@@ -197,7 +197,7 @@ class _Select:
         return [column for column in columns if column[0].lower() not in left_out]
 
     def _keys(self) -> list[Expression]:
-        """What GROUP BY groups by: columns, expressions, numbers and names of items, or ALL."""
+        """Return the grouping keys: columns, expressions, item numbers or names, or ALL."""
         written = self.select.group_by
         if len(written) == 1 and [token.value for token in written[0]] == ["ALL"]:
             names = frozenset(self.calls.aggregates.values())
@@ -219,7 +219,7 @@ class _Select:
         return tree
 
     def _resolve_item_number(self, tokens: Tokens) -> Expression | None:
-        """The item that a number in GROUP BY or ORDER BY means."""
+        """Return the item a number in GROUP BY or ORDER BY refers to."""
         if len(tokens) != 1 or tokens[0].kind != "number" or not is_whole(tokens[0].value):
             return None
         number = int(tokens[0].value[:6])
@@ -229,7 +229,7 @@ class _Select:
         return self.items[number - 1][1]
 
     def _late(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression | None:
-        """A condition over what the SELECT computes: HAVING, QUALIFY."""
+        """Parse a condition over the SELECT's results: HAVING, QUALIFY."""
         if not tokens:
             return None
         grammar = self.binder.grammar(
@@ -281,7 +281,7 @@ class _Select:
         return late[0], late[1], keys
 
     def _output(self, sort: list[SortKey]) -> Query:
-        """The columns under the query's own names, then DISTINCT and ORDER BY."""
+        """Build the output columns, then DISTINCT and ORDER BY."""
         side = self.binder.side()
         outputs = [
             (f"{side}.{number}", name, tree) for number, (name, tree) in enumerate(self.items)
@@ -307,7 +307,7 @@ class _Select:
 
 
 def sort_key(tree: Expression, order: OrderSyntax) -> SortKey:
-    """A key as ORDER BY says it; nulls come first where it ascends, as in Spark."""
+    """Build a sort key; nulls come first in ascending order, as in Spark."""
     nulls_first = not order.descending if order.nulls_first is None else order.nulls_first
     return SortKey(tree, order.descending, nulls_first)
 

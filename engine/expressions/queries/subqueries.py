@@ -1,7 +1,7 @@
-"""Subqueries in the conditions of commands that allow them: IN, EXISTS and scalar ones.
+"""Subqueries in conditions of commands: IN, EXISTS and scalar ones.
 
-With the tables' schemas they are bound as any query is; without, they are read for their form and
-their tables alone, and have no type yet.
+With the tables' schemas they are bound like any query; without, only their syntax and tables are
+read, and they have no type yet.
 """
 
 from engine.errors import ExpressionError
@@ -15,7 +15,7 @@ from engine.expressions.tree import Expression
 
 
 def bind_subqueries(tables: Tables) -> Nested:
-    """What `parse_condition` takes as `nested`: subqueries over these tables."""
+    """Return the `nested` argument of `parse_condition` for subqueries over these tables."""
     binders: list[QueryBinder] = []
 
     def parse(grammar: Operands, kind: str) -> Expression:
@@ -29,7 +29,7 @@ def bind_subqueries(tables: Tables) -> Nested:
 
 
 def parse_unbound(grammar: Operands, kind: str) -> Expression:
-    """A subquery where no table's schema is at hand: form and tables are known, columns are not."""
+    """Parse a subquery without schemas: syntax and tables are known, columns are not."""
     position, syntax = _read(grammar)
     return subquery(kind, syntax, None, position)
 

@@ -1,8 +1,8 @@
-"""What subqueries may be, and where.
+"""Rules for subqueries and their places.
 
-IN with one may stand where null counts as false: Spark computes it right in conditions alone, and
-there only if NOT stands right before it. A subquery that names columns of the query around may
-filter and aggregate: Spark takes no more of that from DataFrames.
+IN with a subquery may stand where null counts as false: Spark is correct only in conditions, and
+there only with NOT directly before it. A correlated subquery may filter and aggregate: Spark
+supports no more from DataFrames.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from engine.schema.types import BOOLEAN
 
 
 def push_not_down(tree: Expression, *, negated: bool = False) -> Expression:
-    """The same truth with each NOT beside what it negates, so that Spark sees NOT IN as such."""
+    """Move each NOT next to the operand it negates, so that Spark recognizes NOT IN."""
     match tree:
         case Call("not", (inner,)) if has_subquery(tree):
             return push_not_down(inner, negated=not negated)
@@ -49,18 +49,18 @@ def _check_place(tree: Expression) -> None:
 
 
 def refuse_in(tree: Expression) -> None:
-    """IN with a subquery may be null, which Spark distinguishes from false in conditions alone."""
+    """Refuse IN with a subquery outside conditions: Spark would not distinguish null from false."""
     if any(_is_in(outside_query) for outside_query in _iter_outer_nodes(tree)):
         what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
         raise ExpressionError(what, "Use EXISTS, or a join.")
 
 
 def refuse_names_around(query: Query, position: int) -> None:
-    """A subquery may name columns of the query around in some of its clauses.
+    """Refuse a correlated subquery in unsupported clauses.
 
     Raises:
-        ExpressionError: it names one in another clause, or groups or combines rows that depend on
-            one.
+        ExpressionError: it names an outer column in another clause, or groups or combines rows
+            dependent on one.
     """
     for step in steps(query.plan):
         if _names_around(step) and not isinstance(step, Filter | Project):
@@ -76,7 +76,7 @@ def refuse_names_around(query: Query, position: int) -> None:
 
 
 def _whole_clause(step: Plan) -> str:
-    """The clause of a step whose rows must not depend on the query around; "" for other steps."""
+    """Return the clause of a step that must not be correlated; "" for other steps."""
     match step:
         case Aggregate(keys=keys) if keys:
             return "GROUP BY"
@@ -105,7 +105,7 @@ def _is_in(tree: Expression) -> bool:
 
 
 def _iter_outer_nodes(tree: Expression) -> Iterator[Expression]:
-    """Every node that is not inside a subquery."""
+    """Yield every node outside subqueries."""
     yield tree
     if isinstance(tree, Call):
         for argument in tree.arguments:

@@ -16,7 +16,7 @@ Tokens: TypeAlias = tuple[Token, ...]
 class TableName:
     """A table by its name or URI as written, or a common table expression.
 
-    `version` is a number, or the text of a time at which it was current; None is the latest.
+    `version` is a number, or the text of a time; None is the latest.
     """
 
     name: str
@@ -141,7 +141,7 @@ def text_of(tokens: Tokens) -> str:
 
 
 def selects_of(body: BodySyntax) -> Iterator[SelectSyntax]:
-    """Every SELECT that stands in no expression, nested ones too."""
+    """Yield every SELECT outside expressions, including nested ones."""
     match body:
         case SelectSyntax():
             yield body

@@ -1,4 +1,4 @@
-"""Which tables a text reads, told without their schemas: what rights must be requested."""
+"""Tables read by a text, found without schemas, to check rights on them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,22 +23,22 @@ from engine.expressions.queries.syntax import (
 
 @dataclass(frozen=True, slots=True)
 class _TableScope:
-    """What stands around a part: the names that its query gives to others, and how deep it is."""
+    """The surroundings of a part: names of common table expressions, and the nesting depth."""
 
     common: frozenset[str] = frozenset()
     depth: int = 0
 
 
 def tables_in_query(query: QuerySyntax) -> tuple[str, ...]:
-    """The tables a query names, each once, subqueries' too, common table expressions left out."""
+    """Return the tables a query names, including subqueries, without common table expressions."""
     return tuple(dict.fromkeys(_iter_query_tables(query, _TableScope())))
 
 
 def tables_in_condition(text: str) -> tuple[str, ...]:
-    """The tables that the subqueries of an expression name.
+    """Return the tables named by subqueries of an expression.
 
     Raises:
-        ExpressionError: a subquery is not understood.
+        ExpressionError: a subquery does not parse.
     """
     return tuple(dict.fromkeys(_iter_token_tables(tuple(tokenize(text)), _TableScope())))
 
