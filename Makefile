@@ -44,7 +44,7 @@ check: export SECRET_KEY := checking-only-never-used-to-sign-anything
 check: install-test ## Lint, templates, types, layers, migrations; whether every test can be imported
 	@$(BIN)/mypy & types=$$!; \
 	{ $(BIN)/ruff check . && $(BIN)/ruff format --check . \
-	&& $(BIN)/djlint --lint --quiet templates lakeui && $(BIN)/lint-imports \
+	&& $(BIN)/djlint --lint --quiet templates lakeui && $(BIN)/lint-imports && $(BIN)/deptry . \
 	&& $(BIN)/python manage.py makemigrations --check --dry-run \
 	&& { found=$$($(BIN)/pytest --collect-only -qq) || { echo "$$found"; false; }; }; } || { kill $$types; exit 1; }; \
 	wait $$types

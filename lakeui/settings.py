@@ -69,15 +69,11 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_celery_beat",
-    "django_prometheus",
-    "health_check",
     "auditlog",
     "csp",
-    "chartkick.django",
 ]
 
 MIDDLEWARE = [
-    "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "lakeui.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "lakeui.api.middleware.NotModifiedMiddleware",
@@ -95,7 +91,6 @@ MIDDLEWARE = [
     "lakeui.pages.access.sign_in_again.SignInAgainMiddleware",
     "lakeui.pages.access.preferences.ZoneMiddleware",
     "lakeui.monitoring.audit.AuditMiddleware",
-    "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
 ROOT_URLCONF = "lakeui.urls"

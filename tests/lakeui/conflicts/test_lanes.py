@@ -181,7 +181,7 @@ def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
 
 def test_a_recorded_verdict_is_told_before_a_guess(table):
     decision = asdict(Decision(SideReads(), SideChanges(), SideChanges()))
-    verdicts = {"data_added": "row map"}  # a word of version 0.1
+    verdicts = {"data_added": "resolved"}
     decision["winners"] = [{"version": 1, "operation": "OPTIMIZE", "verdicts": verdicts}]
     lost = make_conflict(table, read_version=0, facts={"decision": decision})
     steps = lane_path(table, swim_lane(table), f"c-{lost.pk}").steps
