@@ -40,6 +40,7 @@ from engine.schema.types import (
 )
 from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.data_source import register
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import arrow_schema
 from engine.storage.uri import open_store
@@ -232,3 +233,30 @@ def test_writers_on_spark_say_nothing_that_hides_a_row(tmp_path, spark):
     converted = DeltaTable(open_store(str(plain)))
     convert(Conversion(), Execution(converted, spark, options))
     _check(converted.snapshot(), "CONVERT")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_the_data_source_and_its_stream_say_nothing_that_hides_a_row(tmp_path, spark):
+    register(spark)
+    source = _make_table(tmp_path / "source", "true", left_out="char")
+    batch, stream = (
+        DeltaTable.create(
+            str(tmp_path / name), _schema("char"), properties={"delta.checkpointInterval": "2"}
+        )
+        for name in ("batch", "stream")
+    )
+    frame = spark.read.format("lake").load(source.uri)
+    frame.write.format("lake").mode("append").save(batch.uri)
+    query = (
+        spark.readStream.format("lake")
+        .load(source.uri)
+        .writeStream.format("lake")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(stream.uri)
+    )
+    query.awaitTermination()
+    for table in (batch, stream):
+        assert table.snapshot().row_count == ROW_COUNT
+        _check(table.snapshot(), table.uri)
