@@ -135,7 +135,7 @@ def _decide_verdict(commit: Commit, way: _PathContext) -> tuple[Verdict, str] | 
     if version in way.hows:
         return Verdict.RESOLVED, _join_words(name, way.hows[version].partition(": ")[2])
     if way.recorded.get(version) is Verdict.RESOLVED:
-        return Verdict.RESOLVED, f"{name}, resolved at row level"
+        return Verdict.RESOLVED, f"{name}, resolved"
     return None
 
 

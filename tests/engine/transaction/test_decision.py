@@ -2,10 +2,9 @@
 
 import uuid
 
-import msgspec
 import pytest
 
-from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
+from engine.conflict_facts import Decision, Rule, Verdict
 from engine.conflicts.checker import CHECKS
 from engine.conflicts.decision import WINNERS_KEPT
 from engine.conflicts.row_resolution import ROWS_DRAWN
@@ -143,16 +142,6 @@ def test_every_winner_has_the_verdict_of_every_check():
         "",
     ]
     assert decision.winners_before == 0
-
-
-def test_verdicts_recorded_in_the_words_of_before_are_still_read():
-    """Records of version 0.1 say how rows decided, and "pass" where no file was shared."""
-    words = {"data_added": "row map", "read_file_removed": "rows", "removed_file_removed": "pass"}
-    record = {"version": 3, "operation": "DELETE", "verdicts": words}
-    read = msgspec.convert(record, WinnerVerdicts, strict=False)
-    assert list(read.verdicts.values()) == [Verdict.RESOLVED, Verdict.RESOLVED, Verdict.PASSES]
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(record | {"verdicts": {"data_added": "perhaps"}}, WinnerVerdicts)
 
 
 def test_a_resolved_conflict_records_the_same():

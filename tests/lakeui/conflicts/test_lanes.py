@@ -185,7 +185,7 @@ def test_a_recorded_verdict_is_told_before_a_guess(table):
     decision["winners"] = [{"version": 1, "operation": "OPTIMIZE", "verdicts": verdicts}]
     lost = make_conflict(table, read_version=0, facts={"decision": decision})
     steps = lane_path(table, swim_lane(table), f"c-{lost.pk}").steps
-    assert (steps[0].verdict, steps[0].why) == ("resolved", "WRITE, resolved at row level")
+    assert (steps[0].verdict, steps[0].why) == ("resolved", "WRITE, resolved")
 
 
 def test_sums_are_of_one_writer_where_one_is_asked_for(table):
