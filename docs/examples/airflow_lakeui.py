@@ -41,7 +41,7 @@ class LakeuiOperator(BaseOperator):
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> int | None:
-        """What the job committed: the version is the task's XCom."""
+        """Return the committed version as the task's XCom."""
         if event["error"]:
             raise AirflowException(event["error"])
         return event["committed_version"]

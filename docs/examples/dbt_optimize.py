@@ -12,7 +12,7 @@ from lakeui.client import ApiError, Client, JobFailedError
 
 
 def written(results: Path) -> list[str]:
-    """The tables of models that succeeded."""
+    """Return the tables of successful models."""
     told = json.loads(results.read_text("utf-8"))
     names = [
         result["relation_name"].replace("`", "").replace('"', "")

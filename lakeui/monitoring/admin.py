@@ -1,6 +1,8 @@
-"""Muted checks, tables that entries of the audit log name, alerts and their outbox: read-only.
+"""Mutes, tables of audit entries, alerts and their outbox: read-only.
 
-Checks are muted on the page of what needs attention, alerts are set up on theirs; both over REST too.
+Checks are muted on the page of conditions that need attention, alerts are set up on theirs; both
+over
+REST too.
 """
 
 from auditlog.registry import auditlog

@@ -9,7 +9,7 @@ class MonitoringConfig(AppConfig):
     verbose_name = "Alerts and muted checks"
 
     def ready(self) -> None:
-        """Have the tables kept that entries of the audit log name, and the settings of lineage checked."""
+        """Start recording the tables of audit entries, and check the settings of lineage."""
         from lakeui.monitoring.audited_tables import keep_tables  # noqa: PLC0415 - models are ready now
         from lakeui.monitoring.lineage.checks import check_lineage  # noqa: PLC0415 - as above
 

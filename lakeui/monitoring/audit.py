@@ -1,4 +1,4 @@
-"""The audit log beyond what models record of themselves: who acted, and what was refused.
+"""The audit log beyond models' own records: actors, and refusals.
 
 Entries are django-auditlog's: created with each change, shown in the admin, never edited there.
 """
@@ -44,7 +44,7 @@ class AuditMiddleware(AuditlogMiddleware):
 
 
 def name_actor(user: User) -> None:
-    """Say who acts, where that is learnt only after the request's middleware."""
+    """Set the actor, if known only after the request's middleware."""
     try:
         auditlog_value.get()["actor"] = user
     except LookupError:
@@ -52,7 +52,7 @@ def name_actor(user: User) -> None:
 
 
 def record_refusal(request: HttpRequest, user: User, code: str) -> None:
-    """Keep that somebody requested what they may not do: once an hour the same."""
+    """Record a refused request, once an hour for equal ones."""
     path = request.path[:500]
     refused = {"refused": code, "method": request.method, "path": path}
     entry = {
@@ -67,7 +67,7 @@ def record_refusal(request: HttpRequest, user: User, code: str) -> None:
 
 
 def record_session(user: User, did: str, by: User | None = None) -> None:
-    """Keep that a person signed in, by what, or signed out; or that another ended their sessions."""
+    """Record a person's sign-in or sign-out, or that another person ended their sessions."""
     _record(
         **_person(user),
         action=LogEntry.Action.UPDATE,
@@ -77,9 +77,9 @@ def record_session(user: User, did: str, by: User | None = None) -> None:
 
 
 def record_failed_sign_in(name: str, code: str) -> None:
-    """Record a failed sign-in as this person; the address says from where.
+    """Record a failed sign-in as this person, with its address.
 
-    Names that nobody has go to the log without the name: it may be a password in the wrong field.
+    Unknown names go to the log without the name: it may be a password in the wrong field.
     """
     user = _find_user(name)
     if user is None:
@@ -90,10 +90,9 @@ def record_failed_sign_in(name: str, code: str) -> None:
 
 
 def record_refused_sign_on(name: str, code: str, address: str | None) -> None:
-    """Record that a provider or a proxy named this person, who was not let in.
+    """Record that a person named by a provider or a proxy was refused.
 
-    Once an hour: a proxy names whoever it names with every page, and whoever reloads would fill the
-    log.
+    Once an hour: a proxy names a person with every page, and reloading would fill the log.
     """
     user = _find_user(name)
     if user is None:
@@ -106,7 +105,7 @@ def record_refused_sign_on(name: str, code: str, address: str | None) -> None:
 
 
 def _is_on_record(entry: Mapping[str, Any], refused: Mapping[str, object]) -> bool:
-    """Whether the log has it of the last hour: a program that tries again and again would fill it."""
+    """Whether the log has it from the last hour: a program that retries would fill it."""
     since = timezone.now() - _ONE_REFUSAL_IN
     lately = LogEntry.objects.filter(timestamp__gt=since, **entry)
     return refused in lately.values_list("additional_data", flat=True)
@@ -128,7 +127,7 @@ def _person(user: User) -> dict[str, Any]:
 
 
 def _record(**entry: Any) -> None:  # noqa: ANN401 - an entry's fields
-    """The trail failing fails nothing else."""
+    """Write an entry; a failure of the audit log fails nothing else."""
     try:
         with transaction.atomic():
             LogEntry.objects.create(changes={}, **entry)

@@ -1,7 +1,8 @@
-"""Which tables an entry of the audit log is about, kept beside it as numbers.
+"""The tables of an audit entry, stored beside it by id.
 
-Entries say it inside the changes they keep, which no index reaches; and what they are about may be
-gone, a role or a key say, so that only the entry still names its table.
+Entries hold them inside their changes, where no index reaches; and their object, such as a role or
+a key,
+may be deleted, so that only the entry still names its table.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
     "schedule": Schedule,
     "mute": Mute,
 }
-"""Things that name their table in a row of their own."""
+"""Models whose rows name their table."""
 _PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
@@ -45,13 +46,13 @@ class WrittenKey(Func):
 
 
 def keep_tables(instance: LogEntry, *, created: bool, **_: Any) -> None:  # noqa: ANN401 - a signal's
-    """Called for each entry that is saved."""
+    """Store the tables of a saved entry."""
     if created and instance.content_type.model in OF_A_TABLE:
         AuditedTable.objects.bulk_create(_iter_audited_tables([instance]))
 
 
 def filter_by_tables(tables: Iterable[int]) -> Q:
-    """Entries whose changes name one of these tables."""
+    """Return the condition for entries whose changes name one of these tables."""
     return Q(audited_tables__table_pk__in=list(tables))
 
 
@@ -62,7 +63,7 @@ def _iter_audited_tables(entries: Iterable[LogEntry]) -> Iterator[AuditedTable]:
 
 
 def tables_in(changes: object) -> set[int]:
-    """The tables before and after a change, by number; "None" and what is no number are left out."""
+    """Return the ids of the tables before and after a change; other texts are left out."""
     sides = changes.get("table") if isinstance(changes, dict) else None
     texts = (
         [side for side in sides if isinstance(side, str)] if isinstance(sides, list | tuple) else []

@@ -1,8 +1,9 @@
-"""The address a request comes from: one answer for rates, the audit log and the log.
+"""The client's address of a request: one answer for rates, the audit log and the log.
 
 A client may send any `X-Forwarded-For`. Each proxy appends the address of its own peer at the end,
-so with n trusted proxies the n-th address from the right is the last that a trusted one wrote. The
-web server must hand the peer's own address on: uvicorn runs with `--no-proxy-headers`.
+so
+with n trusted proxies the n-th address from the right is the last written by a trusted one. The web
+server must pass the peer's own address on: uvicorn runs with `--no-proxy-headers`.
 """
 
 import ipaddress
@@ -19,10 +20,11 @@ _WITH_PORT = re.compile(r"(?:\[(?P<six>[^\]]*)\]|(?P<four>[^:\[\]]*))(?::\d{1,5}
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """The client's address in its canonical form; None where nothing tells it (a Unix socket, say).
+    """Return the client's address in canonical form; None if unknown (a Unix socket, say).
 
-    The peer's address with TRUSTED_PROXIES=0, and wherever the header has no address at the place
-    that the trusted proxies vouch for: such a request did not come through all of them.
+    It is the peer's address with TRUSTED_PROXIES=0, and if the header has no address at the
+    position for
+    which the trusted proxies vouch: such a request bypassed some of them.
     """
     return _read_forwarded_address(request, settings.TRUSTED_PROXIES) or _canonical(
         request.META.get("REMOTE_ADDR", "")
@@ -30,9 +32,9 @@ def client_address(request: HttpRequest) -> str | None:
 
 
 def client_network(request: HttpRequest) -> str:
-    """What tries are counted by: the address, or its /64 where it is IPv6.
+    """Return the network for counting tries: the address, or its /64 for IPv6.
 
-    One customer has at least a /64 and could count from zero with each of its addresses.
+    One customer has at least a /64 and could restart the count with each address.
     """
     address = client_address(request) or ""
     if ":" not in address:
@@ -41,7 +43,7 @@ def client_network(request: HttpRequest) -> str:
 
 
 def _read_forwarded_address(request: HttpRequest, proxies: int) -> str | None:
-    """What the outermost trusted proxy says of its peer. Several header lines count as one."""
+    """Return the outermost trusted proxy's peer. Several header lines count as one."""
     if proxies <= 0:
         return None
     hops = request.headers.get("X-Forwarded-For", "").rsplit(",", proxies)
@@ -49,7 +51,7 @@ def _read_forwarded_address(request: HttpRequest, proxies: int) -> str | None:
 
 
 def _canonical(text: str) -> str | None:
-    """An address without port, brackets and zone; an IPv4 address within IPv6 as IPv4."""
+    """Return an address without port, brackets and zone; an IPv4 address within IPv6 as IPv4."""
     text = text.strip()
     if not text or len(text) > _MAX_TEXT:
         return None

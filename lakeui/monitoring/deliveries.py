@@ -1,6 +1,7 @@
-"""Rows of an outbox: claimed under a lease, written off when sent, put off when a try failed.
+"""Rows of an outbox: claimed under a lease, deleted when sent, postponed when a try failed.
 
-Where a worker dies, what it claimed is due again when the lease ends. So each row is delivered at least
+If a worker dies, its claimed rows are due again when the lease ends. So each row is delivered at
+least
 once, or given up, and never waits unseen.
 """
 
@@ -21,7 +22,7 @@ _Row = TypeVar("_Row", bound=Delivery)
 
 @dataclass(frozen=True, slots=True)
 class OutboxState:
-    """What waits to be delivered, and why the latest try of it failed: "" if none did."""
+    """The waiting rows of an outbox, and its latest failure: "" if there is none."""
 
     name: str
     waiting: int
@@ -30,14 +31,14 @@ class OutboxState:
 
 
 def outboxes() -> tuple[OutboxState, ...]:
-    """The outbox of alerts and the outbox of lineage."""
+    """Return the outbox of alerts and the outbox of lineage."""
     return _outbox("alerts", AlertDelivery), _outbox("lineage", LineageEvent)
 
 
 def claim(due: QuerySet[_Row], now: datetime, seconds: float) -> _Row | None:
-    """The first of the rows that are due, for this worker alone until its lease ends.
+    """Claim the first due row for this worker until its lease ends.
 
-    A try of it takes so many seconds at most.
+    A try of it takes at most `seconds`.
     """
     row = due.first()
     if row is None:

@@ -1,4 +1,4 @@
-"""What the audit log can be narrowed by, and what its entries are called."""
+"""Filters of the audit log, and labels of its entries."""
 
 from collections.abc import Collection
 from typing import Any
@@ -40,7 +40,7 @@ ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
 
 
 def trail() -> QuerySet[LogEntry]:
-    """The entries that people may see, latest first. What they name is requested by page."""
+    """Return the visible entries, latest first. Their names are queried page by page."""
     others = ContentType.objects.exclude(model__in=THINGS).values_list("pk", flat=True)
     # all but the others: nothing to look up in an index, so that the one by time is used
     entries: QuerySet[LogEntry] = LogEntry.objects.exclude(content_type__in=list(others))
@@ -54,7 +54,7 @@ def _ids_of(things: Collection[str]) -> list[int]:
 
 
 class AuditFilter(django_filters.FilterSet):
-    """Entries by person, act, what it was done to, table and time."""
+    """Filters entries by person, act, object, table and time."""
 
     user = TextFilter(method="filter_user", label="Who")
     act = django_filters.ChoiceFilter(field_name="action", choices=ACT_CHOICES, label="Act")
@@ -89,10 +89,11 @@ class AuditFilter(django_filters.FilterSet):
 
 
 def _select_entries(tables: list[int]) -> QuerySet[LogEntry, Any]:
-    """The keys of entries about tables, their jobs, and what names them, for a query to ask within.
+    """Return the keys of entries about tables, their jobs and other objects, as a subquery.
 
     However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone:
-    by their kind, most of the trail would be read.
+    by their
+    kind, most of the audit log would be read.
     """
     jobs = Job.objects.filter(table__in=tables).order_by()
     conditions = [

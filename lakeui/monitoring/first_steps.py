@@ -12,7 +12,7 @@ from lakeui.jobs.models import Schedule
 
 
 class FirstStepKind(StrEnum):
-    """What there is to do, in order."""
+    """The first steps, in order."""
 
     TABLE = "table"
     SCHEDULE = "schedule"
@@ -28,7 +28,7 @@ class FirstStep:
 
 
 def first_steps(user: User) -> list[FirstStep]:
-    """The steps while one is left to whoever may take them; none afterwards, or for others."""
+    """Return the steps until all are done; none afterwards, or for people who may not take them."""
     if not may(user, "maintain"):
         return []
     people = User.objects.filter(is_active=True)

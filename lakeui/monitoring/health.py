@@ -1,4 +1,4 @@
-"""Whether the installation can do its work: what must answer, and whether it does."""
+"""Health of the installation: its required parts, and whether they answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BROKER_TIMEOUT_S = 2
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One part, whether it answers, and what to do if it does not. No address, no secret."""
+    """One part, whether it answers, and the remedy if it does not. No address, no secret."""
 
     name: str
     ok: bool

@@ -1,6 +1,6 @@
-"""How long things took, as histograms: counted from the rows, so that every web process says the same.
+"""Durations as histograms: counted from the rows, so that every web process reports the same.
 
-Rows of what ended do not change, so the buckets only grow until a table is unregistered.
+Rows of ended objects do not change, so the buckets only grow until a table is unregistered.
 """
 
 from collections.abc import Iterator, Mapping

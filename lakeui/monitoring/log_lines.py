@@ -18,9 +18,9 @@ SECRETS = (
                 r"\s{0,3}['\"]?)[^'\"\s,;&}]+"), r"\1…"),
     (re.compile(r"(?i)((?:\bx-amz-(?:signature|credential|security-token)|[?&;](?:sig|code|id_token_hint))=)[^&\s'\"]+"), r"\1…"),
 )  # fmt: skip
-"""What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it.
+"""Patterns of a token, a sign-in link, a URL's password or a store's key, with their replacements.
 
-Each begins with what is rare and looks no further than a bound: lines hold what people sent.
+Each begins with a rare text and is bounded in length: lines hold text sent by people.
 """
 MAX_TEXT = 64 * 1024
 
@@ -34,7 +34,7 @@ _BEFORE: list[Any] = [
 
 
 def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:  # noqa: ANN401 - structlog's
-    """A log line whose texts have their secrets cut out."""
+    """Redact the secrets in a log line's texts."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = redact_text(value)
@@ -42,7 +42,7 @@ def redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
 
 
 def redact_text(text: str) -> str:
-    """The text without its secrets, its end cut off where it is very long."""
+    """Redact the secrets in a text, and cut a very long one."""
     text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     for pattern, kept in SECRETS:
         text = pattern.sub(kept, text)
@@ -50,7 +50,7 @@ def redact_text(text: str) -> str:
 
 
 def configure(level: str, *, as_json: bool) -> dict[str, Any]:
-    """Have structlog write through Python's logging; what Django's `LOGGING` shall be."""
+    """Make structlog write through Python's logging; return Django's `LOGGING`."""
     structlog.configure(
         processors=[*_BEFORE, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

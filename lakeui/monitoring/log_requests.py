@@ -17,7 +17,7 @@ class RequestLogMiddleware(RequestMiddleware):
 
     @staticmethod
     def bind_user_id(request: HttpRequest) -> None:
-        """Whose session it is is in the database: where that is away, the view tells so."""
+        """Bind the user's id from the database; if that is unreachable, the view reports it."""
         try:
             RequestMiddleware.bind_user_id(request)
         except (DatabaseError, InterfaceError):

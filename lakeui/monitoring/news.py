@@ -1,4 +1,4 @@
-"""What is new table by table since a moment: versions, aborted writes, failed jobs."""
+"""The news of each table since a time: versions, aborted writes, failed jobs."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ from lakeui.monitoring.recent_conflicts import conflicts_by_table, list_aborted_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNews:
-    """What is new on one table since a moment. `first` and `last` are its new versions."""
+    """The news of one table since a time. `first` and `last` are its new versions."""
 
     table: Table
     commits: int
@@ -40,7 +40,7 @@ class AllNews:
 
 
 def news(user: Person, since: datetime, count: int) -> AllNews:
-    """The tables with something new, those with a failure or an aborted write first."""
+    """Return the tables with news, those with a failure or an aborted write first."""
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
     aborted = list_aborted_since(user, since)
     visible, is_new = visible_tables(user).defer(*HEAVY), Q(last_commit_at__gte=since)

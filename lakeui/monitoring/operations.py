@@ -23,7 +23,7 @@ _PING_KEY = "lakeui.monitoring.workers"
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Jobs that wait for one kind of worker, and those that run there."""
+    """Waiting and running jobs of one kind of worker."""
 
     name: str
     waiting: int
@@ -34,7 +34,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker that answered just now, or one whose job's lease is alive."""
+    """A worker that just answered, or whose job's lease is alive."""
 
     name: str
     queue: str
@@ -64,7 +64,7 @@ def queues() -> tuple[Queue, ...]:
 
 
 def workers() -> tuple[Worker, ...]:
-    """Workers that answer a ping (asked at most every few seconds), and those that hold a lease."""
+    """Return workers that answer a ping (at most every few seconds), and holders of a lease."""
     answering = _list_answering_workers()
     held = (
         Job.objects.filter(state__in=Job.AT_WORK)
@@ -86,7 +86,7 @@ def workers() -> tuple[Worker, ...]:
 
 
 def stale_jobs() -> QuerySet[Job]:
-    """Running jobs whose lease ran out: the sweeper has not yet found them, or does not run."""
+    """Return running jobs with an expired lease, not yet found by the sweeper."""
     return Job.objects.filter(state__in=Job.AT_WORK, lease_expires_at__lt=Now())
 
 

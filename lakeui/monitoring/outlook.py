@@ -1,6 +1,6 @@
-"""What a running job is up against: when it may end, what landed since it read, who may land next.
+"""The outlook of a running job: its expected end, landed commits, and writers that may land next.
 
-Nothing here decides: the worker checks for itself when it commits. This says what is known already.
+Nothing here decides: the worker checks for itself when it commits. This is the present knowledge.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ _IN_THE_LOG = {"append": "WRITE", "overwrite": "WRITE", "stream": "STREAMING UPD
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """How overlaps of two operations ended that were worth recording; files: of the average one."""
+    """How recorded overlaps of two operations ended; `files` is the average."""
 
     aborted: int = 0
     resolved: int = 0
@@ -88,7 +88,7 @@ class NewerCommit:
 
 @dataclass(frozen=True, slots=True)
 class ComingWrite:
-    """A writer that may land before the job does: one at work, one that waits, or a `schedule` due."""
+    """A writer that may land before the job: a running or waiting one, or a due `schedule`."""
 
     operation: str
     writer: str
@@ -110,7 +110,7 @@ class ComingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """`next_version` is what it would become if nothing else landed before it."""
+    """An outlook; `next_version` is the job's own if nothing else lands before it."""
 
     usual: UsualRun | None
     expected_end_at: datetime | None
@@ -122,7 +122,7 @@ class Outlook:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all that landed."""
+        """The worst verdict of all landed versions."""
         return max(
             (landed.verdict for landed in self.landed), key=FORECASTS.index, default=Verdict.NEVER
         )
@@ -147,7 +147,7 @@ class Outlook:
 
 
 def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
-    """Of a job that runs or waits; None of one that has ended, is cancelling or changes nothing."""
+    """Return the outlook of an active job; None if it is cancelling or changes nothing."""
     if not job.is_active or job.dry_run or job.state == job.State.CANCELLING:
         return None
     usual = usual_run(job.table, job.kind)
@@ -172,9 +172,9 @@ def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
 
 @dataclass(frozen=True, slots=True)
 class JobForecast:
-    """What a job would overlap with if it began now. `files` and bytes are the most it can read.
+    """The overlaps of a job if it began now. `files` and bytes are the most it can read.
 
-    `next_version` is what it would become if nothing else landed before it.
+    `next_version` is its own if nothing else lands before it.
     """
 
     files: int
@@ -185,18 +185,18 @@ class JobForecast:
 
     @property
     def worst(self) -> ComingWrite | None:
-        """The writer that endangers it most, should that land first; None where none does."""
+        """The most dangerous writer, if it lands first; None if there is none."""
         worst = max(self.coming, key=lambda one: FORECASTS.index(one.verdict), default=None)
         return worst if worst is not None and worst.verdict not in _HARMLESS else None
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all that may land before it."""
+        """The worst verdict of all writers that may land first."""
         return self.worst.verdict if self.worst else Verdict.NEVER
 
 
 def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noqa: ANN401 - JSON
-    """Of a command that nobody requested yet, from the mirror alone."""
+    """Return the forecast of an unrequested command, from the mirror alone."""
     job = Job(table=table, kind=kind, parameters=parameters)
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
@@ -212,14 +212,14 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
 
 
 def operation_of(kind: str) -> str:
-    """A job's kind as logs and conflicts name the operation."""
+    """Return the operation's name in logs and conflicts for a job's kind."""
     return _IN_THE_LOG.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
 
 
 def _list_later_commits(
     mine: JobSide, read: int | None, records: Mapping[str, PairRecord]
 ) -> tuple[tuple[NewerCommit, ...], int]:
-    """Commits since the read version: those that change the definition first, then those that change rows."""
+    """List commits since the read version: changes of the definition first, then of rows."""
     if read is None:
         return (), 0
     table = mine.job.table
@@ -237,7 +237,7 @@ def _list_later_commits(
 
 
 def _defer_long_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:
-    """Without what takes long to read, but with the text of those that are short."""
+    """Load commits without long fields, but with short texts."""
     is_short = When(raw_bytes__lte=_READS_FILES, then=F("raw"))
     short = Case(is_short, default=Value(""), output_field=TextField())
     return commits.defer("raw", "operation_metrics").annotate(short_text=short)
@@ -295,7 +295,7 @@ def _estimate_end(other: Any, usual: UsualRun | None) -> datetime | None:  # noq
 
 
 def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
-    """Schedules that fire before the job is expected to end; within the hour where nothing is."""
+    """Return schedules that fire before the job's expected end, or else within the hour."""
     limit = max(until or timezone.now() + timedelta(hours=1), timezone.now())
     due = schedules_changing(table).filter(enabled=True, next_due_at__lte=limit)
     return due.select_related("owner").order_by("next_due_at")[:_COMING]

@@ -1,4 +1,4 @@
-"""What aborted writes cost by partition, where a conflict says which partitions it was about."""
+"""The cost of aborted writes by partition, if a conflict names its partitions."""
 
 import json
 from collections import Counter
@@ -43,12 +43,12 @@ class PartitionCosts:
 
 
 def partition_costs(user: Person, now: datetime) -> PartitionCosts:
-    """What the conflicts that a person may see cost by partition in 24 hours, in one query."""
+    """Return the cost of visible conflicts by partition in 24 hours, in one query."""
     return costs_by_partition(visible_conflicts(user), now)
 
 
 def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
-    """What some of the conflicts cost by partition, over the last 24 hours."""
+    """Return the cost of some conflicts by partition, over the last 24 hours."""
     aborted = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.ABORTED_KINDS)
     selected = aborted.order_by("-occurred_at", "-id").values_list(
         "table_id",

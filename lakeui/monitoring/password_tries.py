@@ -1,8 +1,9 @@
-"""How often sign-in failed lately. After a few tries nothing is compared for a while.
+"""Counts recent failed sign-ins. After a few tries nothing is compared for a while.
 
-A try is counted before the password is compared, by one atomic count in the cache, so that many
-requests at once get no more tries than one after the other. Web processes count together where
-`CACHE_URL` names a Redis.
+A try is counted before the password is compared, by one atomic count in the cache, so that
+concurrent
+requests get no more tries than sequential ones. Web processes count together if `CACHE_URL` names a
+Redis.
 """
 
 import hashlib
@@ -18,12 +19,12 @@ from lakeui.monitoring.client_address import client_network
 
 TRIES = 5
 TRIES_OF_AN_ADDRESS = 20
-"""Tries that fail from one address within a pause, whatever names they give."""
+"""Failed tries from one address within a pause, for any names."""
 PAUSE = timedelta(minutes=5)
 
 
 class PasswordTries:
-    """Tries of one subject, whatever it is: a name from an address, a session's own password."""
+    """Tries of one subject: a name from an address, or a session's own password."""
 
     def __init__(self, *subject: object, most: int = TRIES, slides: bool = True) -> None:
         """Count tries of a subject.
@@ -39,16 +40,17 @@ class PasswordTries:
 
     @classmethod
     def from_request(cls, request: HttpRequest, name: str) -> "PasswordTries":
-        """Tries of a name from where the request comes. One name however it is typed."""
+        """Return the tries of a name from the request's network, in any spelling of the name."""
         same = unicodedata.normalize("NFKC", name).strip().casefold()
         return cls("sign-in", same, client_network(request))
 
     @classmethod
     def from_address(cls, request: HttpRequest) -> "PasswordTries | None":
-        """Tries from where the request comes, whatever the name; None where nothing tells the address.
+        """Return the tries from the request's network for any name; None if the network is unknown.
 
-        The time does not start anew with each try: an office behind one address has few tries that
-        fail in any five minutes, but may have some in every five minutes of a day.
+        A try does not restart the time: an office behind one address has few failed tries in any
+        five minutes,
+        but may have some in every five minutes of a day.
         """
         network = client_network(request)
         if not network:  # everybody would be counted as one
@@ -56,7 +58,7 @@ class PasswordTries:
         return cls("address", network, most=TRIES_OF_AN_ADDRESS, slides=False)
 
     def take(self) -> int:
-        """Count a try that is about to be made; how many are left after it, negative in a pause."""
+        """Count a try before it is made; return how many are left, negative during a pause."""
         seconds = PAUSE.total_seconds()
         is_first = cache.add(self._key, 0, seconds)
         try:
@@ -70,7 +72,7 @@ class PasswordTries:
 
     @property
     def paused_until(self) -> datetime:
-        """When the pause that follows the last try ends."""
+        """The end of the pause after the last try."""
         until = cache.get(self._until_key)
         return timezone.now() if until is None else datetime.fromtimestamp(until, UTC)
 

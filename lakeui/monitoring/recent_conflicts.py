@@ -21,7 +21,7 @@ DAY = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class TableSums:
-    """What a table's conflicts cost in the span."""
+    """The cost of a table's conflicts in the span."""
 
     aborted: int = 0
     resolved: int = 0
@@ -78,7 +78,7 @@ def conflict_sums(user: Person, since: datetime) -> ConflictSums:
 
 
 def sums_of_day(user: Person, day: ConflictsOfDay) -> ConflictSums:
-    """The day's aborted writes, which are known, and beside them what was resolved."""
+    """Return the day's aborted writes with the number of resolved conflicts."""
     return replace(day.aborted, resolved=_count_resolved_since(user, day.since))
 
 
@@ -132,7 +132,7 @@ def _sum_aborted(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Conflict
 def add_resolved_counts(
     day: ConflictsOfDay, tables: list[Table], now: datetime
 ) -> dict[int, TableSums]:
-    """The day's aborted writes of a few tables, and beside them how often rows kept writes apart."""
+    """Return the day's sums of a few tables, with the number of resolved conflicts."""
     conflicts = conflicts_by_table(tables, now - DAY)
     return {
         table.pk: replace(
@@ -143,7 +143,7 @@ def add_resolved_counts(
 
 
 def conflicts_by_table(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
-    """Of a few tables: by table first, which is how an index has them."""
+    """Count the conflicts of a few tables, filtered by table first, as the index is ordered."""
     conflicts = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pk, kind, n in conflicts.values_list("table_id", "kind").annotate(n=Count("pk")):

@@ -1,4 +1,4 @@
-"""What running an ended job again would do, and what it would be up against, before it is requested."""
+"""The outlook of running an ended job again, before it is requested."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class JobRerun:
 
 
 def rerun_of(job: Job) -> JobRerun | None:
-    """None of a job that runs, of one that made its table, and of a command that no longer reads."""
+    """Return the rerun; None if a job runs, created its table, or its command no longer parses."""
     is_retry = job.state != Job.State.SUCCEEDED
     if job.is_active or (job.kind == Create.kind and not is_retry):
         return None

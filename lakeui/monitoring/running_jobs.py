@@ -1,4 +1,4 @@
-"""What runs, when it may end, what comes next, and what just ended."""
+"""Running jobs with their expected end, the next jobs, and recently ended ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class RunningJobs:
 
 
 def list_running_jobs(user: Person) -> RunningJobs:
-    """The jobs that run, wait and ended, on the tables that a person may see."""
+    """List the running, waiting and ended jobs on tables visible to a person."""
     visible = visible_jobs(user).select_related("table").only(*_SHOWN)
     active = visible.filter(finished_at__isnull=True)  # an index has the few that have not ended
     waiting = active.filter(state=Job.State.QUEUED).order_by("created_at")

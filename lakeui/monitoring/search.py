@@ -1,4 +1,4 @@
-"""One text that finds tables, columns, versions, jobs, conflicts and writers, among what a person may see."""
+"""Search for tables, columns, versions, jobs, conflicts and writers visible to a person."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class FoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class FoundWriter:
-    """Who wrote to a table, and the latest version that is theirs among those looked through."""
+    """A writer of a table, and their latest version among the searched ones."""
 
     name: str
     table: Table
@@ -68,7 +68,7 @@ class SearchResults:
 
 
 def search(user: Person, text: str) -> SearchResults:
-    """What a name, a version (v7, orders v7), an id or a word of an error finds."""
+    """Return the results for a name, a version (v7, orders v7), an id or a word of an error."""
     text = text.strip()[:MAX_TEXT]
     if not text:
         return SearchResults()
@@ -91,7 +91,7 @@ def search(user: Person, text: str) -> SearchResults:
 
 
 def uuid_in(text: str) -> UUID | None:
-    """The UUID that a text is, if it is one."""
+    """Parse a text as a UUID; None if it is none."""
     try:
         return UUID(text)
     except ValueError:
@@ -99,7 +99,7 @@ def uuid_in(text: str) -> UUID | None:
 
 
 def _jobs(user: Person, text: str) -> list[Job]:
-    """None is found by words that its reader may not read."""
+    """Return matching jobs; hidden words find none."""
     jobs, reader = visible_jobs(user).select_related("table"), Reader(user)
     job_id = uuid_in(text)
     if job_id:
@@ -128,7 +128,7 @@ def _versions(user: Person, text: str) -> list[Commit]:
 
 
 def _match_transaction(text: str) -> Q:
-    """A transaction id, or the first digits of one that is a UUID: a range, which an index finds."""
+    """Match a transaction id, or the first digits of a UUID: a range, which an index finds."""
     digits = text.lower()
     if not _UUID_START.fullmatch(digits):
         return Q(txn_id=text)
@@ -138,7 +138,7 @@ def _match_transaction(text: str) -> Q:
 
 
 def _columns(user: Person, text: str) -> list[FoundColumn]:
-    """Of the first tables whose schema holds the text."""
+    """Return matching columns of the first tables whose schema contains the text."""
     if len(text) < _SHORTEST_PART:
         return []
     spelled = Q(schema__icontains=text) | Q(schema__icontains=json.dumps(text)[1:-1])
@@ -174,9 +174,9 @@ def _writers(user: Person, text: str) -> list[FoundWriter]:
 
 
 def _latest_commits(user: Person) -> QuerySet[Commit]:
-    """The latest first, of the tables that a person may see; who sees some, of the latest of all.
+    """Return the latest commits on visible tables, among the latest of all if some are hidden.
 
-    A condition on tables would have the database sort every commit of theirs.
+    A condition on tables alone would have the database sort every commit of theirs.
     """
     commits = Commit.objects.order_by("-pk")
     if role_of(user) is not None:

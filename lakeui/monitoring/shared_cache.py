@@ -1,8 +1,10 @@
-"""What web processes keep together in Redis: how often someone asked, or failed to sign in.
+"""Counters shared by web processes in Redis: requests, and failed sign-ins.
 
-None of it is worth a failed page: a Redis that does not answer counts as an empty one for a while,
-what it would have limited is not limited meanwhile, and the log says so. Values are JSON, so that
-nothing read from Redis is ever run.
+None of them is worth a failed page: an unreachable Redis counts as an empty one for a while, its
+limits
+do not apply meanwhile, and the log records it. Values are JSON, so that nothing read from Redis is
+ever
+run.
 """
 
 import json
@@ -35,7 +37,7 @@ class JsonValues:
 
 
 class SharedCache(RedisCache):
-    """Django's, of JSON values, which fails as if it held nothing."""
+    """Django's cache with JSON values; it fails as if it were empty."""
 
     def __init__(self, server: str, params: dict[str, object]) -> None:
         options = {

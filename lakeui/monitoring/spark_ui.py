@@ -30,7 +30,7 @@ class SparkPages:
         return f"{self.root}/jobs/"
 
     def stage(self, stage_id: int, attempt: int) -> str:
-        """The page of one stage with its tasks."""
+        """Return the page of one stage with its tasks."""
         return f"{self.root}/stages/stage/?id={stage_id}&attempt={attempt}"
 
 
@@ -50,7 +50,7 @@ def spark_pages(user: Person, application: str) -> SparkPages | None:
 
 
 def spark_pages_of(user: Person, report: WorkerReport) -> SparkPages | None:
-    """Spark's pages of a worker that is here."""
+    """Return Spark's pages of a live worker."""
     if settings.SPARK_UI_URL or not report.spark_ui:
         return spark_pages(user, report.spark_application) if settings.SPARK_UI_URL else None
     return _pages(report.spark_ui) if may(user, "admin") else None

@@ -1,4 +1,4 @@
-"""Addresses that machines watch."""
+"""Addresses for monitoring by machines."""
 
 from hmac import compare_digest
 
@@ -17,14 +17,14 @@ from lakeui.monitoring.metrics import exposition
 @require_safe
 @never_cache
 def livez(_request: HttpRequest) -> HttpResponse:
-    """The process answers; nothing else is asked."""
+    """Answer without any check: the process lives."""
     return HttpResponse("ok\n", "text/plain")
 
 
 @require_safe
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
-    """200 when the database, its migrations and the broker are there; else 503 and which is not."""
+    """Return 200 if the database, its migrations and the broker are there; else 503."""
     checks = readiness()
     ready = all(check.ok for check in checks)
     body = {

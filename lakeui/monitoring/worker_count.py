@@ -1,4 +1,4 @@
-"""Workers by what they said of themselves: cheap enough to stand on every page."""
+"""Workers by their reports: cheap enough for every page."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +14,7 @@ MISSED = 4  # reports that may fail to come
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """`here` of `known` reported lately; those that ended in order are no longer known."""
+    """`here` of `known` reported lately; workers that shut down are no longer known."""
 
     here: int
     known: int

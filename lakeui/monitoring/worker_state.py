@@ -1,4 +1,4 @@
-"""Workers as they reported, with what they are at; and what happened to jobs hour by hour."""
+"""Workers as they reported, with their jobs; and ended jobs hour by hour."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ _MAX_HELD = 200
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """`jobs` are those of its leases that the reader may see; `busy` counts all of them.
+    """A worker; `jobs` are those of its leases visible to the reader; `busy` counts all of them.
 
-    `pages` are Spark's own, where the reader is led there.
+    `pages` are Spark's own, if the reader may use them.
     """
 
     report: WorkerReport
@@ -37,7 +37,7 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True)
 class SparkSum:
-    """All Spark workers that are here. None: none of them has Spark."""
+    """The sums of all live Spark workers. None: none of them has Spark."""
 
     executors: int
     cores: int
@@ -47,7 +47,7 @@ class SparkSum:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Jobs that ended in an hour, by how; dry runs and what had nothing to do among the succeeded."""
+    """Jobs that ended in an hour, by outcome; dry runs and idle jobs among the succeeded."""
 
     start: datetime
     succeeded: int = 0
@@ -85,7 +85,7 @@ class DayThroughput:
 
 
 def worker_states(user: Person) -> tuple[WorkerState, ...]:
-    """The workers by name, those that report now before silent ones."""
+    """Return the workers by name, live ones before silent ones."""
     late = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     busy: defaultdict[str, int] = defaultdict(int)
     for worker in _filter_running(Job.objects.order_by()).values_list("worker", flat=True):
@@ -105,7 +105,7 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
 
 
 def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
-    """Spark's figures, summed over the workers that are here."""
+    """Sum Spark's figures over the live workers."""
     here = [state.report for state in states if state.is_here and state.report.cores is not None]
     if not here:
         return None
@@ -118,7 +118,7 @@ def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
 
 
 def throughput(user: Person, now: datetime) -> DayThroughput:
-    """Two queries, whatever the number of jobs."""
+    """Return the day's throughput, in two queries for any number of jobs."""
     first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
     ended = visible_jobs(user).filter(finished_at__gte=first).order_by()
     grouped = (

@@ -1,4 +1,4 @@
-"""Connections that end at a deadline, whatever the other side does: per read, a drip never ends."""
+"""Connections that end at a deadline: with a timeout per read alone, a slow peer never ends."""
 
 import ipaddress
 import socket
@@ -35,10 +35,10 @@ class Cutter:
 
 
 def connect_to_first(addresses: Sequence[tuple[Address, int]], until: float) -> socket.socket:
-    """A line to the first address that takes one. Each has an equal part of the time that is left.
+    """Connect to the first address that accepts; each gets an equal part of the time left.
 
     Raises:
-        OSError: none does, or not in time.
+        OSError: none accepts, or not in time.
     """
     failure: OSError | None = None
     for place, (address, port) in enumerate(addresses):
@@ -55,7 +55,7 @@ def connect_to_first(addresses: Sequence[tuple[Address, int]], until: float) -> 
 def resolve_host(
     host: str, port: int, until: float, look_up: Callable[..., Iterable[Any]] = socket.getaddrinfo
 ) -> list[Address]:
-    """The addresses of a name. A name server may take longer than anybody waits for it here.
+    """Return the addresses of a name, within a time limit for its name server.
 
     Raises:
         OSError, UnicodeError: it has none, or none in time.

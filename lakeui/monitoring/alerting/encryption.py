@@ -1,4 +1,4 @@
-"""Texts that the database keeps and a copy of it does not give away: sealed by `SECRET_KEY`."""
+"""Texts encrypted in the database by `SECRET_KEY`, so that a copy of it does not reveal them."""
 
 import base64
 
@@ -13,15 +13,15 @@ _PURPOSE = b"lakeui.monitoring.alerting"
 
 
 def seal(text: str) -> str:
-    """The text as only this installation can read it."""
+    """Encrypt a text for this installation alone."""
     return _fernet().encrypt(text.encode()).decode("ascii")
 
 
 def unseal(sealed: str) -> str:
-    """What was sealed.
+    """Decrypt a text.
 
     Raises:
-        RequestError: `SECRET_KEY` has been another since.
+        RequestError: `SECRET_KEY` has changed since.
     """
     try:
         return _fernet().decrypt(sealed.encode()).decode()

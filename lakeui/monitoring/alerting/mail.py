@@ -1,4 +1,4 @@
-"""Django's way to a mail server, bounded as a whole by its timeout, which is else one of each read."""
+"""Django's connection to a mail server, with a timeout for the whole instead of for each read."""
 
 import smtplib
 import socket
@@ -22,7 +22,7 @@ Refused = Mapping[str, tuple[int, bytes]]
 
 
 class _Bounded(smtplib.SMTP):
-    """A conversation that is cut its timeout after it began."""
+    """A conversation that is cut when its timeout is over."""
 
     _cutter: Cutter | None = None
     refused: Refused = MappingProxyType({})
@@ -35,7 +35,7 @@ class _Bounded(smtplib.SMTP):
         mail_options: Sequence[str] = (),
         rcpt_options: Sequence[str] = (),
     ) -> dict[str, tuple[int, bytes]]:
-        """As smtplib; whom the server did not take, though it took others, is kept."""
+        """Send as smtplib does; store the recipients refused by a server that took others."""
         refused = super().sendmail(from_addr, to_addrs, msg, mail_options, rcpt_options)
         self.refused = refused
         return refused
@@ -59,7 +59,7 @@ class _BoundedByTLS(smtplib.SMTP_SSL, _Bounded):
 
 
 class BoundedBackend(EmailBackend):
-    """Django's backend of SMTP, whose whole conversation ends in time."""
+    """Django's SMTP backend with a time limit for the whole conversation."""
 
     refused: Refused = MappingProxyType({})
 
@@ -71,12 +71,12 @@ class BoundedBackend(EmailBackend):
 
     @cached_property
     def connection_class(self) -> type[smtplib.SMTP]:
-        """What talks to the server."""
+        """The class of the connection to the server."""
         return _BoundedByTLS if self.use_ssl else _Bounded
 
 
 def send(mail: EmailMessage, seconds: float) -> str:
-    """Send a mail within so many seconds; whom the server refused though it took others, in words.
+    """Send a mail within `seconds`; describe recipients refused by a server that took others.
 
     Raises:
         DeliveryError: the mail server took too long.
@@ -136,7 +136,7 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
     (ssl.SSLError, "does not speak TLS as EMAIL_URL has it ({0.reason})"),
     (OSError, "is unreachable: {0.strerror}"),
 )
-"""By the first class that fits; without what a server repeats of the conversation."""
+"""By the first matching class; without the server's echo of the conversation."""
 
 
 def _words_of(error: Exception) -> str:

@@ -1,6 +1,6 @@
-"""A message of the outbox as its channel takes it: JSON of ours, Slack's, Teams', or a mail.
+"""A message of the outbox in its channel's format: JSON of ours, Slack's, Teams', or a mail.
 
-The body of a message is the same at each try, and so is its id: receivers know it again by that.
+The body of a message is the same at each try, and so is its id, by which receivers recognise it.
 """
 
 import base64
@@ -23,14 +23,14 @@ Item = Mapping[str, Any]
 
 
 def json_of(delivery: AlertDelivery) -> bytes:
-    """The body for the delivery's channel."""
+    """Return the body for the delivery's channel."""
     shapes = {AlertChannel.Kind.SLACK: _slack, AlertChannel.Kind.TEAMS: _teams}
     shape = shapes.get(AlertChannel.Kind(delivery.channel.kind), _plain)
     return json.dumps(shape(delivery), ensure_ascii=False).encode()
 
 
 def headers_of(delivery: AlertDelivery, body: bytes, secret: str, now_s: int) -> dict[str, str]:
-    """The headers of a POST; signed as standardwebhooks.com specifies where there is a secret."""
+    """Return the headers of a POST; with a secret, signed as standardwebhooks.com specifies."""
     headers = {"Content-Type": "application/json", "User-Agent": "lakeui", "Connection": "close"}
     if secret:
         headers |= {
@@ -49,7 +49,7 @@ def signature(secret: str, message_id: str, now_s: int, body: bytes) -> str:
 
 
 def mail_of(delivery: AlertDelivery, recipients: Sequence[str]) -> EmailMessage:
-    """The delivery as plain text. A mail that was tried twice has one Message-ID, whoever tried it."""
+    """Return the delivery as plain text. Every try of a mail has the same Message-ID."""
     content = delivery.content
     lines = [content["title"], ""]
     for item in content["items"]:
@@ -97,7 +97,7 @@ def _slack(delivery: AlertDelivery) -> dict[str, Any]:
 
 
 def _teams(delivery: AlertDelivery) -> dict[str, Any]:
-    """An adaptive card, as the workflow "When a Teams webhook request is received" takes it."""
+    """Return an adaptive card for the workflow "When a Teams webhook request is received"."""
     content = delivery.content
     body: list[dict[str, Any]] = [_block(content["title"], weight="Bolder", size="Medium")]
     for item in content["items"][:_CHAT_ITEMS]:
@@ -140,7 +140,7 @@ def _rest(content: Mapping[str, Any], shown: int) -> str:
 
 
 def _escape_slack(text: str) -> str:
-    """As Slack wants: what begins a link or a mention is text."""
+    """Escape text for Slack, so that it begins no link or mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""The outbox of alerts: messages that are due are claimed, sent and written off, or tried again.
+"""The outbox of alerts: due messages are claimed, sent and deleted, or tried again.
 
 Each is delivered at least once, or given up after `ALERT_GIVE_UP_HOURS`.
 """
@@ -28,7 +28,7 @@ _EXPECTED = (DeliveryError, RequestError, OSError, smtplib.SMTPException)
 
 
 def due_channels(now: datetime) -> list[int]:
-    """The channels with messages to send."""
+    """Return the channels with messages to send."""
     due = _due(now).order_by("channel_id")
     return list(due.values_list("channel_id", flat=True).distinct())
 
@@ -36,7 +36,7 @@ def due_channels(now: datetime) -> list[int]:
 def deliver(
     channel_id: int, clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: False
 ) -> int:
-    """Send what is due of a channel until one fails or `ends` says so; how many were delivered."""
+    """Send a channel's due messages until one fails or `ends` is true; return the number."""
     for sent in range(AT_ONCE):
         delivery = None if ends() else claim(channel_id, clock())
         if delivery is None or not _deliver(delivery, clock):
@@ -45,7 +45,7 @@ def deliver(
 
 
 def claim(channel_id: int, now: datetime) -> AlertDelivery | None:
-    """The message that is due longest, for this worker alone until its lease ends."""
+    """Claim the longest due message for this worker until its lease ends."""
     due = _due(now).filter(channel=channel_id).order_by("next_try_at", "created_at")
     return deliveries.claim(due.select_related("channel"), now, settings.ALERT_TIMEOUT_SECONDS)
 
@@ -67,7 +67,7 @@ def _deliver(delivery: AlertDelivery, clock: Clock) -> bool:
 
 
 def _send(delivery: AlertDelivery, now_s: int) -> str:
-    """Which recipients a mail server did not take; "" where all has arrived."""
+    """Send a delivery; return the recipients refused by a mail server, "" if there are none."""
     channel, seconds = delivery.channel, settings.ALERT_TIMEOUT_SECONDS
     target = unseal(channel.sealed_target)
     deliveries.release_connection()
@@ -87,7 +87,7 @@ def _record_failure(delivery: AlertDelivery, error: Exception, now: datetime) ->
 
 
 def _words_of(error: Exception) -> str:
-    """What failed, without what a mail server repeats of its conversation."""
+    """Describe the failure, without a mail server's echo of the conversation."""
     if isinstance(error, smtplib.SMTPResponseException):
         return f"the mail server answered {error.smtp_code}"
     if isinstance(error, smtplib.SMTPException):

@@ -1,7 +1,8 @@
-"""One POST to a webhook: to an address that is allowed, within a time, following nowhere.
+"""One POST to a webhook: to an allowed address, within a time limit, without redirects.
 
-The name is resolved once; the address that was checked is the one that is connected to. What the
-webhook answers besides its status is not read, so that no channel shows what lies behind it.
+The name is resolved once, and the connection uses the checked address. Only the status of the
+answer is
+read, so that no channel reveals data behind the webhook.
 """
 
 import http.client
@@ -48,7 +49,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class DeliveryError(Exception):
-    """A try that failed, in words that hold no secret; `retry_after_s` is what the webhook asked."""
+    """A failed try, in words without a secret; `retry_after_s` is the webhook's request."""
 
     def __init__(self, what: str, retry_after_s: int = 0) -> None:
         super().__init__(what)
@@ -57,7 +58,7 @@ class DeliveryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """The parts of a webhook's URL. One that the settings name may lead anywhere."""
+    """The parts of a webhook's URL. A webhook from the settings may lead anywhere."""
 
     scheme: str
     host: str
@@ -73,15 +74,15 @@ class Webhook:
 
     @property
     def shown(self) -> str:
-        """What may be shown: what follows the host is often a secret."""
+        """The displayable part: the rest after the host is often a secret."""
         return f"{self.scheme}://{self.authority}/…"
 
 
 def webhook_at(url: str, *, of_settings: bool = False) -> Webhook:
-    """The webhook of a URL.
+    """Return the webhook of a URL.
 
     Raises:
-        RequestError: the URL is none to post to.
+        RequestError: the URL cannot be posted to.
     """
     try:
         parts = urlsplit(url)
@@ -101,10 +102,10 @@ def webhook_at(url: str, *, of_settings: bool = False) -> Webhook:
 
 
 def check_webhook(webhook: Webhook) -> None:
-    """Resolve the webhook's name and check where it leads.
+    """Resolve the webhook's name and check its addresses.
 
     Raises:
-        RequestError: nowhere, or to an address that alerts are not sent to.
+        RequestError: it has none, or one refused for alerts.
     """
     try:
         _addresses_of(webhook, monotonic() + settings.ALERT_TIMEOUT_SECONDS)
@@ -115,7 +116,7 @@ def check_webhook(webhook: Webhook) -> None:
 
 
 def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: float) -> None:
-    """Send a body. It ends after so many seconds, whatever the webhook does.
+    """Send a body within `seconds`, whatever the webhook does.
 
     Raises:
         DeliveryError: it was not answered by a status from 200 to 299.
@@ -130,10 +131,10 @@ def post(webhook: Webhook, body: bytes, headers: Mapping[str, str], seconds: flo
 
 
 def status_of(webhook: Webhook, headers: Mapping[str, str], seconds: float) -> int:
-    """What a HEAD is answered by, which changes nothing there.
+    """Return the status of a HEAD, which changes nothing there.
 
     Raises:
-        DeliveryError: nothing.
+        DeliveryError: there was no answer.
     """
     return _send_request(webhook, "HEAD", None, headers, seconds)[0]
 
@@ -141,7 +142,7 @@ def status_of(webhook: Webhook, headers: Mapping[str, str], seconds: float) -> i
 def _send_request(
     webhook: Webhook, method: str, body: bytes | None, headers: Mapping[str, str], seconds: float
 ) -> tuple[int, int]:
-    """The status, and the seconds after which to try again where the webhook says so."""
+    """Return the status, and the seconds until the next try, if given."""
     until = monotonic() + seconds
     try:
         with _open_connection(webhook, until) as line:
@@ -159,7 +160,7 @@ def _send_request(
 
 
 def _wait_of(headers: Message, now: datetime) -> int:
-    """The seconds of `Retry-After`: a number, or a date, which is by the clock that wrote it; 0: none."""
+    """Return the seconds of `Retry-After`: a number, or a date by the sender's clock; 0: none."""
     asked = headers.get("Retry-After", "").strip()
     if asked.isascii() and asked.isdecimal():
         return min(int(asked[:9]), _LONGEST_WAIT_S)
@@ -180,7 +181,7 @@ def _date_in(text: str) -> datetime | None:
 
 @contextmanager
 def _open_connection(webhook: Webhook, until: float) -> Iterator[socket.socket]:
-    """A line to one of the webhook's addresses, cut at the deadline."""
+    """Open a connection to one of the webhook's addresses, cut at the deadline."""
     line = connect_to_first(_addresses_of(webhook, until), until)
     cutter = Cutter(line, until)
     try:
@@ -200,10 +201,10 @@ def _context() -> ssl.SSLContext:
 
 
 def _addresses_of(webhook: Webhook, until: float) -> list[tuple[Address, int]]:
-    """The addresses of a name, each of which is allowed.
+    """Return the addresses of a name, all of them allowed.
 
     Raises:
-        DeliveryError: it has none, or one that alerts are not sent to.
+        DeliveryError: it has none, or one refused for alerts.
     """
     try:
         addresses = resolve_host(webhook.host, webhook.port, until)
@@ -239,7 +240,7 @@ def _is_dangerous(address: Address) -> bool:
 
 
 def _list_effective_addresses(address: Address) -> tuple[Address, ...]:
-    """The IPv4 addresses that an IPv6 one leads to or by, where it does: else itself."""
+    """Return the IPv4 addresses behind an IPv6 address, if there are any; else itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)
     low = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
@@ -269,7 +270,7 @@ def _is_plain(url: str, authority: str) -> bool:
 
 
 def _words_of(error: Exception) -> str:
-    """What went wrong on the line; the error's own text where it is one of the system's."""
+    """Describe a connection error; a system error by its own text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: {error.verify_message.rstrip('.')}"
     if isinstance(error, ssl.SSLError):

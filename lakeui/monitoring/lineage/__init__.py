@@ -1,1 +1,1 @@
-"""Lineage out: what jobs and reported transactions read and wrote, as OpenLineage events."""
+"""Lineage export: the reads and writes of jobs and reported transactions, as OpenLineage events."""

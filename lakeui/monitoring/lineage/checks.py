@@ -1,4 +1,4 @@
-"""What `manage.py check`, and each start of a process, says of the settings of lineage."""
+"""Checks of the lineage settings, by `manage.py check` and at each start of a process."""
 
 from importlib.util import find_spec
 from typing import Any

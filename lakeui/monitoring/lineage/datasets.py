@@ -1,7 +1,8 @@
-"""Tables and files as OpenLineage's datasets: named by their place, as its naming specification has it.
+"""Tables and files as OpenLineage's datasets, named by location as its specification requires.
 
-https://openlineage.io/docs/spec/naming: a table has one name whoever tells of it, so that what Spark or
-Airflow say of the same place is of the same dataset. The name it has here is a symlink of it.
+https://openlineage.io/docs/spec/naming: a table has the same name in every tool, so that events of
+Spark
+or Airflow about the same location are about the same dataset. Its name here is a symlink of it.
 """
 
 import json
@@ -32,12 +33,12 @@ _Dataset = TypeVar("_Dataset", bound=Dataset)
 
 
 def input_table(table: Table, version: int | None) -> InputDataset:
-    """A table that was read, at a version where it is known."""
+    """Return a table that was read, at a version if known."""
     return InputDataset(*name_of(table.uri), facets=_facets(table, version))
 
 
 def output_table(table: Table, version: int | None) -> OutputDataset:
-    """A table that is written: what the version holds that was committed, if one was."""
+    """Return a written table, with the contents of its committed version, if any."""
     output = OutputDataset(*name_of(table.uri), facets=_facets(table, version))
     commit = None if version is None else table.commits.filter(version=version).first()
     if commit is not None:
@@ -46,7 +47,7 @@ def output_table(table: Table, version: int | None) -> OutputDataset:
 
 
 def input_files(uri: str) -> InputDataset:
-    """Files that were read, as the command names them."""
+    """Return files that were read, as the command names them."""
     return InputDataset(*name_of(uri))
 
 
@@ -58,7 +59,7 @@ def distinct(datasets: Sequence[_Dataset]) -> list[_Dataset]:
 
 
 def name_of(uri: str) -> tuple[str, str]:
-    """Namespace and name of a place, without what only a request for it needs."""
+    """Return namespace and name of a location, without parts that only serve access."""
     try:
         place = normalise_uri(uri)
     except EngineError:
@@ -73,7 +74,7 @@ def name_of(uri: str) -> tuple[str, str]:
 
 
 def _azure(container: str, account: str) -> str:
-    """A container of a storage account, where either its URI or the settings name the account."""
+    """Return a container of a storage account, if its URI or the settings name the account."""
     if "@" in container:
         return f"abfss://{container}"
     return f"abfss://{container}@{account}.dfs.core.windows.net" if account else f"az://{container}"
@@ -96,7 +97,7 @@ def _facets(table: Table, version: int | None) -> dict[str, DatasetFacet]:
 
 
 def _schema_of(table: Table, version: int | None) -> Any:  # noqa: ANN401 - JSON
-    """That of the version, where the mirror has it; else the table's as it is now."""
+    """Return the schema of the version if it is mirrored; else the table's current one."""
     changes = table.commits.filter(changes_metadata=True)
     if version is None or not changes.filter(version__gt=version).exists():
         return table.schema
@@ -125,7 +126,7 @@ def _columns(schema: Any, depth: int = 0) -> list[schema_dataset.SchemaDatasetFa
 def _statistics(
     commit: Commit,
 ) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
-    """What the commit wrote: rows as its writer counted them, else those of its new files."""
+    """Return the commit's output: rows as its writer counted them, else those of its new files."""
     told = str((commit.operation_metrics or {}).get("numOutputRows", ""))
     rows = commit.rows_added if not commit.files_restated else None
     return output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(

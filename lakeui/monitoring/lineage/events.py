@@ -1,4 +1,4 @@
-"""What an event says: of a job, of a step of a script, of a transaction that a program reported."""
+"""The contents of events: of a job, of a step of a script, of a reported transaction."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -85,7 +85,7 @@ class RunEventDraft:
     outputs: list[OutputDataset] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The event as the specification has it."""
+        """Return the event in the specification's form."""
         event = RunEvent(
             eventType=RunState(self.type.value),
             eventTime=self.at.isoformat(),
@@ -129,7 +129,7 @@ class RunEventDraft:
 
 
 def events_of_job(job: Job) -> list[RunEventDraft]:
-    """START of a job that began or ended, then its steps and its end if it did."""
+    """Return START of a job that began or ended, then its steps and its end if it did."""
     read, files = _read_beside(job)
     own = [] if job.kind in READS_NOT else [input_table(job.table, _version_read(job))]
     changed = [] if job.dry_run else [job.table, *job.also_changes.all()]
@@ -156,7 +156,7 @@ def events_of_job(job: Job) -> list[RunEventDraft]:
 
 
 def events_of_transaction(row: PipelineTransaction) -> list[RunEventDraft]:
-    """START of a transaction that a program reported, and its end if it has one."""
+    """Return START of a reported transaction, and its end if it has one."""
     reads = row.read_version is not None and row.read_version >= 0
     start = RunEventDraft(
         type=Type.START,
@@ -183,14 +183,14 @@ def events_of_transaction(row: PipelineTransaction) -> list[RunEventDraft]:
 
 
 def run_of_transaction(row: PipelineTransaction) -> uuid.UUID:
-    """One for all attempts at a command, where the program says which they are."""
+    """Return one run for all attempts at a command, if the program identifies them."""
     return uuid.uuid5(
         uuid.NAMESPACE_OID, f"lakeui:{row.pipeline_id}:{row.table_id}:{row.run_id or row.txn_id}"
     )
 
 
 def name_of_job(job: Job) -> str:
-    """One for all runs of the same thing: a schedule's, else what is done to the table."""
+    """Return one name for all runs of a schedule, else of a kind of job on the table."""
     return f"{job.table.name}.{job.schedule.name if job.schedule else job.kind}"
 
 
@@ -209,7 +209,7 @@ class _ScriptStep:
 
 
 def _steps(job: Job) -> Iterable[_ScriptStep]:
-    """The steps of a script that ended, from its log."""
+    """Return the steps of an ended script, from its log."""
     if job.kind != Script.kind:
         return
     tables = {table.name: table for table in (job.table, *job.also_changes.all())}
@@ -235,20 +235,20 @@ def _events_of_step(step: _ScriptStep, job: Job) -> list[RunEventDraft]:
 
 
 def _parent_of(job: Job) -> tuple[uuid.UUID, str] | None:
-    """The write that a follow-up is of; of a rerun the job that it runs again."""
+    """Return the write behind a follow-up; for a rerun, its original job."""
     parent = job.caused_by or job.retry_of
     return (parent.pk, name_of_job(parent)) if parent else None
 
 
 def _version_read(job: Job) -> int | None:
-    """By the attempt that ended it; none of a table that was empty."""
+    """Return the version read by the last attempt; none for an empty table."""
     read = job.attempt_rows.exclude(read_version=None).order_by("-number").first()
     version = read.read_version if read else None
     return version if version is None or version >= 0 else None
 
 
 def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
-    """Tables and files that the command names as sources."""
+    """Return the command's source tables and files."""
     try:
         command = Command.from_parameters(job.kind, dict(job.parameters))
         names = [(name, None) for name in command.other_tables_read()]
@@ -262,7 +262,7 @@ def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
 
 
 def _input_dataset(name: str, at: int | None) -> InputDataset:
-    """A table by the name that a command gives it; one that is no longer registered by its place."""
+    """Return a table by its name in a command; an unregistered one by its location."""
     table = table_called(name)
     return input_table(table, at) if table else input_files(name)
 

@@ -1,4 +1,4 @@
-"""Events that are due are sent to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file."""
+"""Sends due events to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file."""
 
 import fcntl
 import json
@@ -28,7 +28,7 @@ Clock = Callable[[], datetime]
 
 
 def deliver(clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: False) -> int:
-    """Send what is due, until one fails or `ends` says so; how many were delivered."""
+    """Send due events until one fails or `ends` is true; return how many were delivered."""
     for sent in range(AT_ONCE):
         if ends():
             return sent
@@ -69,7 +69,7 @@ def reach_problem(url: str, seconds: float) -> str:
 
 
 def _check_writable(path: Path) -> None:
-    """Raises DeliveryError or OSError where no line can be appended. A file that is not there is not made."""
+    """Raise DeliveryError or OSError if no line can be appended. A missing file is not created."""
     if path.exists():
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -136,9 +136,9 @@ def _path_of(url: str) -> str:
 
 
 def append(path: str, line: bytes, seconds: float) -> None:
-    """A whole line or nothing, within so many seconds: what a full disk cut off is taken back.
+    """Append a whole line or nothing within `seconds`; undo a line that a full disk cut off.
 
-    Others wait meanwhile. A line that a worker left without its end, killed while it wrote, is ended.
+    Other writers wait meanwhile. An unfinished line of a killed worker is ended.
 
     Raises:
         DeliveryError, OSError: it was not appended.

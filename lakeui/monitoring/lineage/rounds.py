@@ -1,7 +1,8 @@
-"""The light worker's round: jobs and transactions that began or ended are told, once each.
+"""The light worker's round: jobs and transactions that began or ended are reported, once each.
 
-It reads what is on record, so no job and no report waits for it. An event of a run and a type is kept
-once, however many rounds and workers come across it.
+It reads the record, so no job and no report waits for it. An event of a run and a type is stored
+once,
+however many rounds and workers find it.
 """
 
 import logging
@@ -30,7 +31,7 @@ _Row = TypeVar("_Row", Job, PipelineTransaction)
 
 
 def note(now: datetime) -> int:
-    """Keep the events that are not kept yet; how many. One that cannot be made stops no other."""
+    """Store new events; return how many. An event that cannot be made stops no other."""
     if LineageEvent.objects.filter(next_try_at__isnull=False).count() >= MOST_WAITING:
         logger.warning("Lineage: %s events wait, and no more are noted", f"{MOST_WAITING:,}")
         return 0
@@ -70,7 +71,7 @@ def _build_event_row(
 
 
 def _jobs(now: datetime) -> Iterable[Job]:
-    """Jobs at work without a START, and jobs that ended without an end, the first to end first."""
+    """Return running jobs without a START, and ended jobs without an end, in order of their end."""
     told = LineageEvent.objects.filter(job=OuterRef("pk"))
     begun = Job.objects.filter(state__in=Job.AT_WORK, finished_at=None).exclude(Exists(told))
     since = _find_start(Q(job__isnull=False), now)
@@ -83,10 +84,11 @@ def _jobs(now: datetime) -> Iterable[Job]:
 
 
 def _transactions(now: datetime) -> Iterable[PipelineTransaction]:
-    """Transactions of which nothing, or not the end, was told.
+    """Return transactions without events, or without their end.
 
-    An attempt that was aborted waits for the next one, which goes on with its run; a commit waits for
-    the mirror, which knows what it wrote. Neither waits for long.
+    An aborted attempt waits for the next one, which continues its run; a commit waits for the
+    mirror, which
+    knows its contents. Neither waits for long.
     """
     told = LineageEvent.objects.filter(transaction=OuterRef("pk"))
     since = _find_start(Q(transaction__isnull=False), now)
@@ -109,7 +111,7 @@ def _waits_for_mirror(now: datetime) -> Q:
 
 
 def _went_on() -> Q:
-    """Whether a later attempt at the same command is on record, which has the run's end."""
+    """Return the condition for a later attempt at the same command, which has the run's end."""
     later = PipelineTransaction.objects.filter(
         pipeline=OuterRef("pipeline"),
         table=OuterRef("table"),
@@ -120,7 +122,7 @@ def _went_on() -> Q:
 
 
 def _find_start(of: Q, now: datetime) -> datetime:
-    """From when rows are looked at: a little before the last end that is noted, a day back at most."""
+    """Return from when rows are read: a little before the last noted end, at most a day back."""
     back = now - timedelta(hours=settings.LINEAGE_GIVE_UP_HOURS)
     last = LineageEvent.objects.filter(of, type__in=LineageEvent.ENDS).aggregate(Max("at"))
     return max(back, last["at__max"] - OVERLAP) if last["at__max"] else back

@@ -13,7 +13,7 @@ _SHORT = len("00:00")
 
 
 def clock_texts(moments: Sequence[datetime]) -> list[str]:
-    """Format the time of day of each, with seconds to tell minutes apart, with days if several."""
+    """Format the times of day, with seconds if minutes would repeat, with days if several."""
     local = [timezone.localtime(moment) for moment in moments]
     several = len({moment.date() for moment in local}) > 1
     day = "{0.day} {0:%b} " if several else ""
