@@ -15,54 +15,10 @@ from engine.operations.script import ScriptError
 from engine.operations.spark_requirement import NeedsSparkError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.engine.operations.own_names import FORMS, ROWS, SHADOWS
 
 pytestmark = pytest.mark.timeout(240)
 
-_ROWS = [(1, "a"), (2, "b"), (3, "c")]
-_TWICE = sorted(_ROWS * 2)
-FORMS = {
-    "DELETE FROM {t} WHERE id = (SELECT max(id) FROM {r})": _ROWS[:2],
-    "DELETE FROM {t} AS x WHERE EXISTS (SELECT 1 FROM {r} y WHERE y.id = x.id + 1)": _ROWS[2:],
-    "DELETE FROM {t} WHERE id NOT IN (SELECT id FROM {r} WHERE id > 1)": _ROWS[1:],
-    "WITH c AS (SELECT max(id) AS m FROM {r}) DELETE FROM {t} WHERE id = (SELECT m FROM c)": _ROWS[
-        :2
-    ],
-    "UPDATE {t} SET v = (SELECT max(v) FROM {r}) WHERE id < (SELECT max(id) FROM {r})": [
-        (1, "c"),
-        (2, "c"),
-        (3, "c"),
-    ],
-    "INSERT INTO {t} SELECT id, v FROM {r}": _TWICE,
-    "INSERT INTO {t} TABLE {r}": _TWICE,
-    "INSERT INTO {t} WITH c AS (SELECT * FROM {r}) SELECT id, v FROM c": _TWICE,
-    "INSERT INTO {t} SELECT a.id, b.v FROM {r} a JOIN {r} b ON a.id = b.id": _TWICE,
-    "INSERT INTO {t} SELECT id, v FROM {r} UNION ALL SELECT id, v FROM {r} WHERE id > 9": _TWICE,
-    "MERGE INTO {t} AS x USING {r} AS s ON s.id = x.id WHEN MATCHED THEN UPDATE SET v = 'm'": [
-        (1, "m"),
-        (2, "m"),
-        (3, "m"),
-    ],
-    "MERGE INTO {t} AS x USING (SELECT id + 1 AS id, v FROM {r}) AS s ON s.id = x.id"
-    " WHEN MATCHED AND s.id > (SELECT min(id) FROM {r}) THEN DELETE"
-    " WHEN NOT MATCHED THEN INSERT *": [(1, "a"), (4, "c")],
-    "INSERT OVERWRITE {t} SELECT id, v FROM {r} WHERE id > 1": _ROWS[1:],
-    "INSERT INTO {t} REPLACE WHERE id = 1 SELECT id, upper(v) FROM {r} WHERE id = 1": [
-        (1, "A"),
-        *_ROWS[1:],
-    ],
-    "INSERT INTO {t} REPLACE USING (id) SELECT id, upper(v) AS v FROM {r}": [
-        (1, "A"),
-        (2, "B"),
-        (3, "C"),
-    ],
-    "INSERT INTO {t} AS q REPLACE ON q.id = s.id (SELECT id, upper(v) AS v FROM {r}) AS s": [
-        (1, "A"),
-        (2, "B"),
-        (3, "C"),
-    ],
-    "CREATE OR REPLACE TABLE {t} AS SELECT * FROM {r} WHERE id > 1": _ROWS[1:],
-}
-"""Statements over their own table `t`, read as `r`, and the rows that they leave of three."""
 SPELLINGS = (("t", "t"), ("T", "`t`"), ("Shop.`my orders`", "shop.`My Orders`"))
 
 
@@ -99,6 +55,15 @@ def test_a_statement_reads_its_own_table_under_its_own_name(spark, tmp_path, dec
 
 
 @pytest.mark.spark
+def test_a_common_table_or_an_alias_hides_the_own_name(spark, tmp_path, decoys):
+    for number, form in enumerate(SHADOWS):
+        table = _make(tmp_path / str(number))
+        run(form.format(t="t", r="t"), table, spark)
+        assert _rows(table) == SHADOWS[form], form
+    assert {decoy.version() for decoy in decoys} == {1}
+
+
+@pytest.mark.spark
 def test_a_location_and_the_own_name_are_one_table(spark, tmp_path, decoys):
     link = tmp_path / "link"
     for number, form in enumerate(FORMS):
@@ -117,7 +82,7 @@ def test_without_spark_the_own_name_leads_to_no_other_table(tmp_path, decoys):
         table = _make(tmp_path / str(number))
         with pytest.raises(NeedsSparkError):
             run(form.format(t=spelling[0], r=spelling[1]), table)
-        assert _rows(table) == _ROWS
+        assert _rows(table) == ROWS
     merge = "MERGE INTO t USING t AS s ON s.id = t.id WHEN MATCHED AND t.v = 'b' THEN DELETE"
     planned = run(merge, _make(tmp_path / "merged"), dry_run=True).plan
     assert (planned.facts["rows_deleted"], planned.is_counted) == (1, True)
@@ -140,7 +105,7 @@ def test_a_name_that_nobody_knows_is_no_file_of_the_working_directory(tmp_path, 
         assert isinstance(caught.value.cause, UnknownNameError)
     assert {decoy.version() for decoy in decoys} == {1}
     assert not (tmp_path / "here/fresh").exists()
-    assert _rows(table) == _ROWS
+    assert _rows(table) == ROWS
 
 
 @pytest.mark.spark
@@ -151,7 +116,7 @@ def test_every_step_of_a_script_calls_its_table_t(spark, tmp_path, decoys):
         " DELETE FROM t WHERE id = (SELECT max(id) FROM t)"
     )
     run(statement, table, spark)
-    assert (_rows(other), _rows(table)) == (_ROWS, _ROWS[:2])
+    assert (_rows(other), _rows(table)) == (ROWS, ROWS[:2])
 
 
 def test_rows_of_the_program_do_not_hide_the_own_table(tmp_path):
@@ -238,7 +203,7 @@ def test_an_own_name_at_a_version_is_another_version_on_purpose(spark, tmp_path)
         table,
         spark,
     )
-    assert _rows(table) == _ROWS
+    assert _rows(table) == ROWS
     info = json.loads(
         table.store.read(f"_delta_log/{table.version():020d}.json").decode().splitlines()[0]
     )
