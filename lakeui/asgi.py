@@ -13,4 +13,4 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 tracing.start("lakeui-web")
 tracing.trace_requests()
 application = BoundedBodies(get_asgi_application())
-_ = get_resolver().url_patterns  # a second of imports, which the first request would wait for
+_ = get_resolver().url_patterns  # a second of imports, which would delay the first request

@@ -155,12 +155,12 @@ def stream_view(
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         if request.method == "HEAD":
             return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
-        place = StreamSlot(request.user.pk)  # from here on: between streams that begin at once too
+        place = StreamSlot(request.user.pk)  # taken now, so that concurrent streams are counted
         parts = _iter_parts(request, ask, news, sent_state, render_problem)
         going = StreamingHttpResponse(
             _iter_bounded(parts, place), content_type=CONTENT_TYPE, headers=headers
         )
-        weakref.finalize(going, place.leave)  # the events of one that never began end nothing
+        weakref.finalize(going, place.leave)  # the events of an unstarted stream never end
         return going
 
     return answer

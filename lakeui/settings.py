@@ -128,7 +128,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-# Who may sign in, and by what; lakeui.sign_on.configuration refuses what cannot work.
+# Sign-in; lakeui.sign_on.configuration refuses invalid combinations.
 LOCAL_ACCOUNTS = env.bool("LOCAL_ACCOUNTS", default=True)
 AUTHENTICATION_BACKENDS = [
     *(["django.contrib.auth.backends.ModelBackend"] if LOCAL_ACCOUNTS else []),
@@ -192,7 +192,7 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
 PIPELINE_KEEP_DAYS = env.int("PIPELINE_KEEP_DAYS", default=30)
 AUDIT_KEEP_DAYS = env.int("AUDIT_KEEP_DAYS", default=0)  # 0: the audit log is kept for ever
-UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that ended needs it
+UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # after that no ended job needs it
 
 # Tables and sources live under these roots and nowhere else.
 LAKE_HOME = env.str("LAKE_HOME", default=str(LAKEUI_HOME / "lake"))  # where jobs put new tables
@@ -233,7 +233,7 @@ SPARK_TASK_KILL_SECONDS = env.int("SPARK_TASK_KILL_SECONDS", default=120)
 SPARK_START_SECONDS = env.float("SPARK_START_SECONDS", default=180)
 SPARK_CONNECTORS = Path(env.str("SPARK_CONNECTORS", default=str(LAKEUI_HOME / "connectors")))
 SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")
-SPARK_UI = env.bool("SPARK_UI", default=False)  # Spark's own pages, which ask nobody who they are
+SPARK_UI = env.bool("SPARK_UI", default=False)  # Spark's own pages, without authentication
 SPARK_UI_URL = env.str("SPARK_UI_URL", default="")  # where they are, with {application} in it
 if SPARK_UI_URL and not SPARK_UI_URL.startswith(("http://", "https://")):
     _problem = "SPARK_UI_URL is no address: it begins with http:// or https://."
@@ -333,7 +333,7 @@ CACHES = {
     }
 }
 
-METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # what Prometheus sends as its bearer token
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # Prometheus' bearer token
 METRICS_OPEN = env.bool("METRICS_OPEN", default=EMBEDDED)  # the embedded stack listens locally only
 API_RATE_PERSON = env.str("API_RATE_PERSON", default="1200/min")
 API_RATE_REPORTS = env.str("API_RATE_REPORTS", default="300/min")

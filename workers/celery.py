@@ -17,7 +17,7 @@ from workers import spark_session
 
 logger = logging.getLogger(__name__)
 
-app.conf.broker_transport_options |= {"socket_timeout": 30}  # nobody waits for a worker's answer
+app.conf.broker_transport_options |= {"socket_timeout": 30}  # no caller waits for results
 app.conf.imports = (
     "workers.jobs",
     "workers.mirror",
@@ -37,7 +37,7 @@ def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's wo
     if SPARK_QUEUE in sender.app.amqp.queues.consume_from:
         try:
             spark_session.start()
-        except EngineError as error:  # Celery would only log it, and take jobs that cannot run
+        except EngineError as error:  # Celery would only log it, and accept jobs that cannot run
             logger.critical("%s", error)
             raise SystemExit(1) from error
 

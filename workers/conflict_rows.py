@@ -42,11 +42,11 @@ def read_conflict_rows(rows_id: int) -> None:
         _read(conflict_rows, conflict_rows.conflict.table.uri, conflict_rows.version)
     except EngineError as error:
         conflict_rows.error_code, conflict_rows.error_message = error.code, log_values.text(error)
-    except Exception as error:  # whatever a file holds, the page is told
+    except Exception as error:  # report any fault of a file to the page
         logger.exception("The rows of conflict %s could not be read", conflict_rows.conflict_id)
         conflict_rows.error_code = INTERNAL
         conflict_rows.error_message = f"{type(error).__name__} while reading the rows."
-    # whose conflict was forgotten meanwhile, or who asked anew, is told nothing
+    # drop the answer if the conflict was deleted or asked about anew
     ConflictRows.objects.filter(pk=rows_id, asked_at=conflict_rows.asked_at).update(
         read_at=timezone.now(), **{name: getattr(conflict_rows, name) for name in _ANSWER}
     )

@@ -51,11 +51,11 @@ def try_fixes(trials_id: int) -> None:
         _try(trials)
     except EngineError as error:
         trials.error_code, trials.error_message = error.code, log_values.text(error)
-    except Exception as error:  # whatever a file holds, the page is told
+    except Exception as error:  # report any fault of a file to the page
         logger.exception("The fixes of conflict %s could not be tried", trials.conflict_id)
         trials.error_code = INTERNAL
         trials.error_message = f"{type(error).__name__} while trying the fixes."
-    # who asked anew meanwhile, about another condition, waits for an answer of their own
+    # a newer request, with another condition, gets its own answer
     ConflictTrials.objects.filter(pk=trials_id, asked_at=trials.asked_at).update(
         answers=trials.answers,
         error_code=trials.error_code,

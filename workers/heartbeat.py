@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _TICK_S = 0.5
 _SLOW_MS = 5_000
 _SLOW_TIMES = 5
-_MAX_PLACES = 40  # a step beyond is not worth a row of its own
+_MAX_PLACES = 40  # further steps get no row
 
 
 class StageRows:
@@ -139,9 +139,9 @@ class LatestProgress:
             OperationCancelledError: the job was cancelled, or another worker has it.
         """
         self.running = progress.counts.running if progress.counts else 0
-        if progress.counts is None:  # a step that shall not begin
+        if progress.counts is None:  # a step must not begin
             self._check()
-        if progress.stage != COMMIT:  # its transaction tells checks and commit apart
+        if progress.stage != COMMIT:  # its transaction separates checks and commit
             self.stages.note(progress)
         if not progress.detail:
             self._note(progress)
@@ -257,7 +257,7 @@ class Heartbeat:
             self._lost.set()
         except DatabaseError:  # it may come back before the lease ends
             logger.warning("The row of job %s could not be reached", self._lease.job_id)
-            close_old_connections()  # one that broke is of no use any more
+            close_old_connections()  # a broken connection is useless
 
     def _beat(self) -> None:
         if latest := self.progress.take():

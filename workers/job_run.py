@@ -198,7 +198,7 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
     table = open_table(job.table.uri)
     stop_if_committed(job, table)
     command = _check_command(job)
-    if not isinstance(command, Script):  # whose steps may have committed, each by itself
+    if not isinstance(command, Script):  # its steps may have committed separately
         heartbeat.check()
     with spark_session.session_for(job.pk) as spark:
         if isinstance(command, Script):

@@ -8,7 +8,7 @@ from lakeui.jobs.turns import take_turns
 from lakeui.task_names import DELIVER_LINEAGE, LIGHT_QUEUE, NOTE_LINEAGE
 from workers.senders import SENDERS
 
-AT_A_TIME = 4  # tries at once of one worker
+AT_A_TIME = 4  # concurrent tries of one worker
 
 
 @app.task(name=NOTE_LINEAGE)

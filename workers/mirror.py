@@ -27,7 +27,7 @@ def mirror_table(table_id: int) -> None:
     table = Table.objects.filter(pk=table_id).first()
     if table is not None and claim_sync(table):
         refresh_table(table, SyncProgress(table))
-        if table.mirror_tried_at is not None:  # else the database was away: it is read again
+        if table.mirror_tried_at is not None:  # else the database was unreachable: try again
             end_sync(table)
 
 

@@ -47,7 +47,7 @@ def preview_table(preview_id: int) -> None:
         _read(preview)
     except EngineError as error:
         preview.error_code, preview.error_message = error.code, log_values.text(error)
-    except Exception as error:  # whatever a file holds, the page is told
+    except Exception as error:  # report any fault of a file to the page
         logger.exception("The rows of %s could not be read", preview.table.name)
         preview.error_code = INTERNAL
         preview.error_message = f"{type(error).__name__} while reading the rows."

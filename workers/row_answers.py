@@ -17,7 +17,7 @@ from workers.row_texts import column_texts, row_texts
 
 _MOST_CHARACTERS = 4_000_000
 """Of all texts of an answer together."""
-_PLACE = "\0place"  # a name that no column has
+_PLACE = "\0place"  # no column has this name
 
 
 def write_difference(preview: Preview, difference: RowDifference, schema: StructType) -> None:
@@ -102,7 +102,7 @@ def _order(tables: list[pa.Table], keys: list[str]) -> list[int]:
     sortable = [name for name in columns if not pa.types.is_nested(rows.schema.field(name).type)]
     if not sortable:
         return list(range(rows.num_rows))
-    # rows of equal keys stay as they were: removed, added, changed
+    # rows with equal keys keep their order: removed, added, changed
     given = rows.select(sortable).append_column(_PLACE, pa.array(range(rows.num_rows), pa.int64()))
     by = [(name, "ascending") for name in (*sortable, _PLACE)]
     order: list[int] = pc.sort_indices(given, sort_keys=by).to_pylist()

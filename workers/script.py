@@ -106,7 +106,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
         return result
 
     end = run_steps(script, perform, [involved.name for involved in tables])
-    return replace(end, version=own[-1] if own else None)  # what the job's own table has of it
+    return replace(end, version=own[-1] if own else None)  # the version in the job's own table
 
 
 def _resolve_tables(options: RunOptions, job: Job) -> RunOptions:

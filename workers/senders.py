@@ -52,7 +52,7 @@ class Senders:
     def _send(self, key: object, deliver: Deliver) -> None:
         try:
             deliver(ends=self._ended.is_set)
-        except Exception:  # the database, say: what was claimed is due again when its lease ends
+        except Exception:  # such as the database: claimed rows are due again when their lease ends
             logger.exception("What %s has to send could not be sent", key)
         finally:
             close_old_connections()

@@ -26,7 +26,7 @@ _JAVA_STACK = "\n\tat "
 _POOL = "spark.scheduler.pool"
 _UI = {
     "spark.ui.enabled": "true",
-    # it asks nobody who they are: it shows, and does nothing
+    # without authentication: show it, but allow no actions
     "spark.ui.killEnabled": "false",
     "spark.ui.threadDumpsEnabled": "false",
     "spark.ui.heapHistogramEnabled": "false",
@@ -74,7 +74,7 @@ def start() -> None:
         raise
     _SessionHolder.application = session.sparkContext.applicationId
     _SessionHolder.session = session
-    # a JVM whose class path has a directory, as that of Hadoop's configuration, ends as it dumps classes
+    # a JVM crashes when it dumps classes with a directory (Hadoop's) on its class path
     _SessionHolder.archive = None if settings.SPARK_MASTER.startswith("yarn") else archive
     _SessionHolder.started = (began, timezone.now())
 

@@ -35,5 +35,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is requested
     return getattr(import_module(module), attribute)
 
 
-if "py4j" in sys.modules:  # Spark is here: what delta-spark raises has its names from now on
+if "py4j" in sys.modules:  # Spark is loaded: convert delta-spark's exceptions from now on
     import_module("engine.delta.exceptions")

@@ -165,12 +165,12 @@ def _create_named(
     existing = find_table(spark, definition.name)
     chosen = location or (existing.location if existing else "")
     place = chosen or default_location(spark, definition.name)
-    if uses_delta_spark(spark):  # which has begun the table, without columns
+    if uses_delta_spark(spark):  # it has created the table without columns
         definition = replace(definition, replace=True)
     try:
         return _create_at(spark, definition, place, existing)
     except Exception:
-        if has_log or not has_table(spark, place):  # else another writer has made one there
+        if has_log or not has_table(spark, place):  # otherwise another writer created one there
             plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
         raise
 

@@ -51,7 +51,7 @@ class StatementViews:
         self._session, self._text = session, text
         self._names: list[str] = []
         self._snapshots: dict[str, Snapshot] = {}
-        self.reads_views = False  # whether the statement names a view of somebody's
+        self.reads_views = False  # whether the statement names a user's view
 
     def rewrite_relations(self, relations: list[NamedRelation]) -> str:
         """Return the text with views in place of Delta tables; the relations come in order.

@@ -207,7 +207,7 @@ def _run_spark_statement(
     try:
         statement, plan = _parse_statement(spark, given, arguments)
     except PySparkException:
-        return plain(text)  # it says what is wrong
+        return plain(text)  # Spark reports the error
     outdated, lost = _ATTEMPTS, session_retries(spark)
     while True:
         try:

@@ -59,7 +59,7 @@ def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
         for identifier in sorted(identifiers, key=lambda one: str(one.table())):
             try:
                 table = catalogue.getTableMetadata(identifier)
-            except AnalysisException:  # it was dropped meanwhile
+            except AnalysisException:  # dropped meanwhile
                 continue
             provider, place = table.provider(), table.storage().locationUri()
             yield CataloguedTable(

@@ -87,7 +87,7 @@ class ClassArchive:
             for stale in self._directory.glob("spark-*.jsa"):
                 stale.unlink(missing_ok=True)
             fresh.replace(named)
-        except (OSError, Py4JError):  # a full disk, a JVM that cannot
+        except (OSError, Py4JError):  # a full disk, an unsupported JVM
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
             return False
@@ -108,7 +108,7 @@ class ClassArchive:
                 is_sound = not archive.is_symlink() and archive.stem.endswith(
                     f"-{_sum(archive):08x}"
                 )
-            except OSError:  # a directory, or not to be read
+            except OSError:  # a directory, or unreadable
                 is_sound = False
             if is_sound:
                 sound = archive

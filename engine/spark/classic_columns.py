@@ -203,7 +203,7 @@ def _literal(value: object, data_type: DataType | None) -> Literal | None:
     read = _READ.get(data_type)
     try:
         return None if read is None else Literal(read(str(value)), data_type)
-    except ValueError:  # a year that Python's dates do not reach
+    except ValueError:  # a year beyond Python's dates
         return None
 
 

@@ -53,7 +53,7 @@ def collect_if_small(
     driver's memory stays within the bound.
     """
     names = frame.columns
-    if len({name.lower() for name in names}) < len(names):  # a column's in the files, a partition's
+    if len({name.lower() for name in names}) < len(names):  # a data and a partition column share it
         frame = frame.toDF(*map(str, range(len(names))))
     fixed, free = _widths(frame.schema)
     share = most_bytes // max(1, most_rows) - sum(fixed.values())

@@ -31,7 +31,7 @@ from engine.storage.local import LocalStore
 from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import local_path, open_store
 
-PATH_SAFE = "/=-_.~!*'()@$&+,;"  # what a path of the log may hold unencoded
+PATH_SAFE = "/=-_.~!*'()@$&+,;"  # characters unencoded in paths of the log
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
 
@@ -158,9 +158,9 @@ class OpenFile:
 
     def abandon(self) -> None:
         """Close and remove the file."""
-        with suppress(OSError, pa.ArrowException):  # it goes either way
+        with suppress(OSError, pa.ArrowException):  # it is removed anyway
             self._writer.close()
-        with suppress(OSError):  # what it holds back may not fit the disk
+        with suppress(OSError):  # its buffer may not fit the disk
             self._sink.close()
         if self._local is not None:
             (self._local / self.path).unlink(missing_ok=True)

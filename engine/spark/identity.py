@@ -80,7 +80,7 @@ def _latest(field: StructField, now: StructField | None) -> StructField:
     if now is None or START not in field.metadata or HIGH_WATER_MARK not in now.metadata:
         return field
     start, step = int(field.metadata[START]), int(field.metadata.get(STEP, 1))
-    steps = -(-(int(now.metadata[HIGH_WATER_MARK]) - start) // step)  # on, to a number of its own
+    steps = -(-(int(now.metadata[HIGH_WATER_MARK]) - start) // step)  # rounded up to its sequence
     own = field.metadata.get(HIGH_WATER_MARK)
     if steps < 0 or (own is not None and steps <= (int(own) - start) // step):
         return field

@@ -100,7 +100,7 @@ def stack_traces(error: BaseException) -> str:
     """Return every stack trace of a Java error, causes included."""
     try:
         return str(getattr(error, "_stackTrace", None) or error)
-    except SPARK_ERRORS:  # Java is asked for them, and may be gone
+    except SPARK_ERRORS:  # they come from Java, which may be gone
         return type(error).__name__
 
 
@@ -112,7 +112,7 @@ def iter_causes(java: Any) -> Iterator[Cause]:  # noqa: ANN401 - a Java object
         try:
             kind, text = str(java.getClass().getName()), java.getMessage()
             java = java.getCause()
-        except SPARK_ERRORS:  # Java is gone: what was read of the chain stays
+        except SPARK_ERRORS:  # Java is gone: keep the causes read so far
             return
         yield Cause(kind, (text or "")[:_MAX_TEXT])
 

@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.5
 _END_SECONDS = 0.2
 _STOPS = (OperationCancelledError, ConflictError)
 """Exceptions by which a callback stops the work."""
-_LOOKS_A_TIMING = 6  # how long single tasks took is asked less often
+_LOOKS_A_TIMING = 6  # durations of single tasks are read less often
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def job_group(
             raise
     finally:
         watcher.stop()
-        with suppress(*SPARK_ERRORS):  # whatever ended it is not hidden by Spark being gone
+        with suppress(*SPARK_ERRORS):  # a dead Spark must not hide the original error
             group.end()
         watcher.tell_end()
     if watcher.error is not None:
@@ -129,7 +129,7 @@ class _JobGroup:
         told = Progress(stage, counts.done, counts.total, counts=counts)
         if timed:
             told = replace(told, times=self._tasks.times())
-            with suppress(*SPARK_ERRORS):  # no work is stopped because a figure could not be read
+            with suppress(*SPARK_ERRORS):  # an unreadable figure stops no work
                 told = replace(told, stages=self._tasks.stages(in_haste=in_haste))
         return told
 

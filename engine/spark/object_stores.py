@@ -30,7 +30,7 @@ def check_file_system(spark: SparkSession, root: str) -> None:
     if connector is None or "://" not in root or is_remote(spark):
         return
     try:
-        # jars of `spark.jars` are known to the class loader that Spark uses, not to the gateway's
+        # only Spark's class loader has the jars of `spark.jars`, not the gateway's
         spark.sparkContext._jvm.org.apache.spark.util.Utils.classForName(  # type: ignore[union-attr]
             connector.file_system, True, False
         )

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-# arrow's allocator and linear algebra would start threads as they are imported
+# arrow's allocator and linear algebra would start threads on import
 os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -37,7 +37,7 @@ def main() -> None:
     if not has_one_thread():
         plain = [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]]
         os.execv(sys.executable, plain)  # noqa: S606 - this very Python
-    gc.freeze()  # a worker that looks for garbage there would copy its memory
+    gc.freeze()  # garbage collection in a worker would copy this memory
     manager()
 
 

@@ -178,7 +178,7 @@ class QueryFrames:
         calls = [F.expr(aggregate_sql(call)).alias(name) for name, call in plan.calls]
         if not calls:
             return below.select(*keys).distinct()
-        if not keys:  # not `agg`, which asks for the types of columns of a query around at once
+        if not keys:  # not `agg`: it resolves types of outer columns too early
             return below.select(*calls)
         return below.groupBy(*keys).agg(*calls)
 

@@ -362,7 +362,7 @@ def _native(
     if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
     reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
-    with translate_spark_errors(table.uri):  # each file is looked for here
+    with translate_spark_errors(table.uri):  # Spark looks up each file here
         return reader.parquet(*paths)
 
 
@@ -450,7 +450,7 @@ def locate_files(
     store = open_store(table.uri, table.storage_options)
     sizes = read_sizes(store, places, neighbor_count)
     empty = next((add.path for add, size in zip(adds, sizes, strict=True) if size <= 0), None)
-    if empty is not None:  # Spark would read no rows, and say nothing
+    if empty is not None:  # Spark would silently read no rows
         msg = f"The data file {empty} of {table.uri} has no bytes."
         raise DataFileError(msg, REMEDY)
     return paths, sizes

@@ -27,7 +27,7 @@ from engine.spark.table_files import TableFiles
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 
-_FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
+_FILES_A_TASK = 16  # their vectors go into one file
 _MOST_ROWS_HERE = 64 * 1024 * 1024
 """A bit a row, at most: 8 MiB of bitmaps."""
 MOST_COLUMNS_ALONG = 20
@@ -111,13 +111,13 @@ def delete_and_take(
         The deletions, and the columns beside, of every row; None if these are large.
     """
     merge = vector_merge(table, files, write_vectors=True)
-    names = matches.columns  # two may be alike: a column's in the files, and a partition's
+    names = matches.columns  # a data and a partition column may share a name
     numbered = matches.toDF(*map(str, range(len(names))))
     file, row = (column(str(names.index(name))) for name in (FILE, ROW))
     beside = [str(place) for place, name in enumerate(names) if name not in {FILE, ROW}]
     taken = F.struct(*map(column, beside))
     place = F.monotonically_increasing_id().bitwiseAND(F.lit(_WITHIN_TASK))
-    limited = F.when(place < MOST_TAKEN, taken)  # where rows are many, few of them are sent
+    limited = F.when(place < MOST_TAKEN, taken)  # of many rows, few are sent
     rows = numbered.select(file, row, limited.alias("taken"))
     report = collect_rows(rows.mapInArrow(gather_and_take, _BITMAPS))
     if report is None:

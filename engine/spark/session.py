@@ -38,19 +38,19 @@ _MEANING: Mapping[str, str] = {
 }
 _LOCAL_FILES = "spark.hadoop.fs.file.impl"
 SAFE_CONFIGURATION: Mapping[str, str] = {
-    # what text may do
+    # restrictions on text
     "spark.sql.restrictedMode.enabled": "true",
     "spark.sql.reflect.allowList": "",
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.legacy.allowUntypedScalaUDF": "false",
-    # what values mean
+    # meaning of values
     **_MEANING,
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",  # true reads such files as nulls
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # no checksum files beside the data, which also cannot cope with a colon in a name
+    # no checksum files: they clutter the data and fail on a colon in a name
     _LOCAL_FILES: "org.apache.hadoop.fs.RawLocalFileSystem",
     # no residue beside the data
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -58,10 +58,10 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # an executor whose cancelled task heeds no interrupt is ended, for nobody else gets its core
+    # end an executor whose cancelled task ignores interrupts: it blocks the core
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "120s",
-    # else every expression is sent to the JVM twice: once with the line that made it
+    # otherwise every expression is sent to the JVM twice, once with its line of code
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Arrow between the JVM and Python
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -70,7 +70,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     # small tables on small machines: no listing job for a list of files, few shuffle partitions
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
     "spark.sql.adaptive.enabled": "true",
-    # as few tasks after a shuffle as its bytes ask for: each task that writes makes a file
+    # as few tasks after a shuffle as its bytes need: each writing task makes a file
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
@@ -134,7 +134,7 @@ def build_session(
     session = builder.getOrCreate()
     if _LOCAL_FILES not in configuration:
         _change_local_files(session, SAFE_CONFIGURATION[_LOCAL_FILES])
-    # a cluster warns of what stands still: no core to be had, an executor that was lost
+    # a cluster's warnings matter: no free core, a lost executor
     session.sparkContext.setLogLevel("ERROR" if _is_local(chosen) else "WARN")
     if not _is_local(chosen):
         session.sparkContext.addPyFile(_pack_engine())
@@ -182,7 +182,7 @@ def has_engine_terms(session: SparkSession, *, any_zone: bool = False) -> bool:
     try:
         ansi = session.conf.get("spark.sql.ansi.enabled") or ""
     except (PySparkException, Py4JError, OSError):
-        return True  # it is gone: whatever needs it finds that out
+        return True  # it is gone: the next call reports that
     return ansi.lower() == "true" and (any_zone or is_in_utc(session))
 
 
@@ -319,7 +319,7 @@ def _place_settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        if sys.platform == "linux":  # only there is it known whether a fork is all of a process
+        if sys.platform == "linux":  # needs /proc to count threads
             settings["spark.python.daemon.module"] = "engine.spark.python_daemon"
     else:
         settings |= cluster_settings(master)
@@ -349,7 +349,7 @@ def cluster_settings(master: str) -> dict[str, str]:
     if master.startswith("spark://") and cores != "0":
         settings["spark.cores.max"] = cores
     if master.startswith("k8s://") and "spark.driver.host" in settings:
-        # executors are told the bind address otherwise, which may be every address of the pod
+        # otherwise executors get the bind address, which may be a wildcard
         settings["spark.kubernetes.executor.useDriverPodIP"] = "false"
     return settings
 

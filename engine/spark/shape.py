@@ -57,7 +57,7 @@ def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField
     if [(given, name) for given, way, name in ways if is_unchanged(way)] == [
         (given, given) for given in frame.columns
     ]:
-        return frame  # as it is: a plan the less
+        return frame  # unchanged: saves a plan
     columns = [store_column(column(given), way, INSERT).alias(name) for given, way, name in ways]
     return frame.select(*columns)
 

@@ -76,7 +76,7 @@ def texts_of(sequence: Java) -> tuple[str, ...]:
 def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
     """Return a Scala Map as a dict."""
     if scala_map.isEmpty():
-        return {}  # the end of Java's iterator is an exception, which takes a hundred calls
+        return {}  # Java's iterator ends by an exception, which takes a hundred calls
     inside: Any = session
     return dict(inside._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))
 

@@ -21,7 +21,7 @@ _HASTE_S = 0.015
 _ENDED = frozenset({"COMPLETE", "FAILED", "SKIPPED"})
 _JOB_RUNS = "RUNNING"
 _MEDIAN = 0.5
-_EVENTS_MS = 100  # how long Spark's own bookkeeping is waited for
+_EVENTS_MS = 100  # wait for Spark's own bookkeeping
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class GroupTasks:
     def _stage(self, stage_id: int) -> Any:  # noqa: ANN401 - a Java object
         try:
             return self._store.lastStageAttempt(stage_id)
-        except Py4JJavaError:  # it has not heard of it yet, or forgot it
+        except Py4JJavaError:  # not known yet, or no longer
             return None
 
     def _times_of(self, stage_id: int, attempt: int | None) -> TaskTimes | None:

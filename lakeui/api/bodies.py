@@ -48,7 +48,7 @@ class BoundedBodies:
             return message if taken <= limit else {"type": "http.disconnect"}
 
         await self._app(scope, receive_bounded, send)
-        if taken > limit:  # to who has gone the application says nothing
+        if taken > limit:  # the application does not answer a disconnected client
             await _refuse(scope, send, limit)
 
 

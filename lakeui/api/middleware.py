@@ -85,7 +85,7 @@ def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:
 def _convert_response(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
     is_away = (
         response.status_code == HTTPStatus.SERVICE_UNAVAILABLE
-    )  # all else says it as a problem
+    )  # other answers are problem documents
     problem = DATABASE_AWAY if is_away else status_problem(response.status_code)
     answer = problem_response(request, problem)
     for name in _CARRIED:

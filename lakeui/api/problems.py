@@ -25,7 +25,7 @@ from lakeui.jobs import errors as job_errors
 from lakeui.monitoring.audit import record_refusal
 
 READ_ONLY_CODES = frozenset({"READ_ONLY", "LAKE_READ_ONLY"})
-_TOLD = ("sqlstate", "remedy", "conflict")  # facts that have a place of their own
+_TOLD = ("sqlstate", "remedy", "conflict")  # facts with their own member
 CONTENT_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def status_problem(status: int) -> Problem:
 def _engine_problem(error: engine_errors.EngineError) -> Problem:
     status = next(status for kind, status in ENGINE_STATUS if isinstance(error, kind))
     if isinstance(error, engine_errors.StorageError) and _is_full(error.__cause__):
-        return replace(DISK_FULL, detail=str(error))  # which nobody should send again by itself
+        return replace(DISK_FULL, detail=str(error))  # not to be retried automatically
     facts = error.facts()
     extra: dict[str, Any] = {name: facts.pop(name) for name in _TOLD if name in facts}
     named = facts.pop("field", "")

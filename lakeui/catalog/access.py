@@ -136,7 +136,7 @@ def _global_role(user: User) -> Role | None:
 
 
 def _group_roles(user: User) -> list[Role]:
-    prefetch_related_objects([user], "groups")  # once for each person loaded, not at each question
+    prefetch_related_objects([user], "groups")  # cached for each loaded person
     roles = (Role.from_label(group.name) for group in user.groups.all())
     return [role for role in roles if role is not None]
 

@@ -35,7 +35,7 @@ auditlog.register(
 auditlog.register(
     User,
     include_fields=["username", "is_active", "is_staff", "is_superuser", "password"],
-    mask_fields=["password"],  # that it changed, not to what
+    mask_fields=["password"],  # record the change, not the value
     mask_callable="lakeui.catalog.admin.mask_value",
     m2m_fields={"groups"},
 )

@@ -38,9 +38,9 @@ from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
 DEEPEST = 12
 MOST_FOUND = 10_000  # of one search
 MOST_KEPT = 20  # searches
-MOST_REPEATED = 20  # searches that are repeated
+MOST_REPEATED = 20  # repeated searches
 MOST_REGISTERED = 500  # at once
-MOST_BOUNDS = 50  # of directories, in one round of a search that is repeated
+MOST_BOUNDS = 50  # of directories, in one round of a repeated search
 MOST_HOURS = 24 * 365
 PATIENCE = timedelta(minutes=2)
 """How long a silent worker may still be listing."""
@@ -171,7 +171,7 @@ def _repeat_discovery(discovery: Discovery, now: datetime) -> bool:
         anew = {"cursor": "", "examined": 0, "unreadable": 0, "problem": "", "is_complete": False}
         bound = settings.DISCOVER_MAX_DIRECTORIES
         if not mine.update(requested_at=now, finished_at=None, seen_at=None, bound=bound, **anew):
-            return False  # another clock was first
+            return False  # another scheduler was first
         discovery.tables.all().delete()
         transaction.on_commit(lambda: wake(discovery.pk), robust=True)
     return True
@@ -218,13 +218,13 @@ def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
     if not mine.update(seen_at=now):
         return False
     discovery = Discovery.objects.filter(pk=discovery_id).first()
-    if discovery is None:  # somebody forgot it meanwhile
+    if discovery is None:  # deleted meanwhile
         return False
     try:
         return _search(discovery, monotonic() + seconds)
     except Discovery.DoesNotExist:  # or just now
         return False
-    except EngineError as error:  # the root itself is unreachable, or is allowed no more
+    except EngineError as error:  # the root is unreachable, or no longer allowed
         _write(discovery, finished_at=timezone.now(), problem=str(error)[:1000])
         return False
 
@@ -355,7 +355,7 @@ def _walk_below(store: Store, directory: str, after: list[str], depth: int) -> I
         if _is_inner(name) or (after and name < after[0]):
             continue
         path = f"{directory}/{name}" if directory else name
-        if after and name == after[0]:  # examined already; what lies below it may not be
+        if after and name == after[0]:  # examined already; directories below it may not be
             if depth > 1 and (after[1:] or _may_hold_tables(store, path)):
                 yield from _walk_below(store, path, after[1:], depth - 1)
         elif (told := _replace_invalid_utf8(path)) != path:

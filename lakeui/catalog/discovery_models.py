@@ -14,19 +14,19 @@ class Discovery(models.Model):
     match = models.CharField(max_length=255, blank=True)  # a pattern of paths: sales/*; blank: all
     naming = models.CharField(max_length=255, default="{path}")
     every_hours = models.PositiveSmallIntegerField(null=True, blank=True)  # null: once
-    registers = models.BooleanField(default=False)  # what it finds, as `requested_by`
+    registers = models.BooleanField(default=False)  # registers its results as `requested_by`
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     requested_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True, blank=True)  # by its worker; null: none is at it
+    seen_at = models.DateTimeField(null=True, blank=True)  # by its worker; null: no worker has it
     finished_at = models.DateTimeField(null=True, blank=True)
-    is_complete = models.BooleanField(default=False)  # else it ended at a bound, and can go on
+    is_complete = models.BooleanField(default=False)  # else stopped at a limit: can continue
     cursor = models.TextField(blank=True)
     examined = models.PositiveIntegerField(default=0)
     bound = models.PositiveIntegerField()  # directories to examine until it rests
     unreadable = models.PositiveIntegerField(default=0)
-    problem = models.CharField(max_length=1000, blank=True)  # the last that was met
+    problem = models.CharField(max_length=1000, blank=True)  # the latest one
 
     class Meta:
         ordering = ["-requested_at", "-id"]

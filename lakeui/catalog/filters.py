@@ -15,8 +15,8 @@ from lakeui.catalog.query_filters import MomentFilter, TextFilter
 
 MAX_INT64 = 2**63 - 1
 BY_TABLE = "Table, by id or name"
-PARTITION_VERSIONS = 200  # of how many versions the files are looked through
-MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
+PARTITION_VERSIONS = 200  # versions whose files are searched
+MAX_ID_DIGITS = 18  # digits that always fit a 64-bit column
 LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
@@ -138,7 +138,7 @@ class LiveFileFilter(django_filters.FilterSet):
 
 def filter_by_table(text: str) -> Q:
     """Return the condition for rows whose `table` has this id or name."""
-    return Q(table__in=table_ids(text))  # by number: an index has it
+    return Q(table__in=table_ids(text))  # by id: uses an index
 
 
 def table_ids(text: str) -> list[int]:

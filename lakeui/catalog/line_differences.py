@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _AROUND = 2  # unchanged lines shown beside a changed one
-_WHOLE = 200  # a section of so many lines is shown whole
+_WHOLE = 200  # a section up to this length is shown whole
 MAX_LINES = 400
 Key = tuple[str, ...]
 
@@ -99,7 +99,7 @@ def _keys(lines: Sequence[str]) -> Iterator[Key]:
 
 def _longest_rising_run(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest run of pairs in which both numbers rise; the second ones rise already."""
-    lowest: list[int] = []  # the least number that a run of each length may end with
+    lowest: list[int] = []  # the least last number of a run of each length
     last: list[int] = []  # and the pair it ends with
     before: list[int] = []
     for place, (number, _) in enumerate(pairs):

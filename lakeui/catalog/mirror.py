@@ -45,8 +45,8 @@ MAINTENANCE = {"last_optimize_at": "OPTIMIZE", "last_vacuum_at": "VACUUM END"}
 
 _BATCH, _ROWS_A_READ = 1000, 5000
 _BATCH_BYTES = 16 * 1024 * 1024  # of commits held at once, one larger commit excepted
-_COMPARED = 4096  # bytes of a commit that tell it from another: its time, ids and paths
-_CUT = 3  # characters at their end that one of two equal texts may have half
+_COMPARED = 4096  # distinctive bytes of a commit: its time, ids and paths
+_CUT = 3  # characters at the end that may be cut in one of two equal texts
 _Read = tuple[LogCommit, bytes]
 
 
@@ -79,7 +79,7 @@ def rebuild_table(table: Table) -> int:
 def _refresh_despite_database_errors(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
     try:
         return _refresh_and_record(table, progress, rebuild=rebuild)
-    except (OperationalError, InterfaceError):  # the next sync mends it
+    except (OperationalError, InterfaceError):  # the next sync repairs it
         logger.warning("The mirror of %s could not be written", table.name, exc_info=True)
         return 0
 
@@ -105,10 +105,10 @@ def _refresh(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
         _record_success(table)
         return 0
     is_stale = rebuild or holds is False  # rebuilt on request, or the directory was replaced
-    forgets = is_stale and bool(list_versions(store))  # a store out of reach forgets nothing
+    forgets = is_stale and bool(list_versions(store))  # an unreachable store deletes nothing
     if forgets:
         forget_mirror(table)
-    # first: readable even where the snapshot is not
+    # first: readable even if the snapshot is not
     mirrored, state = _mirror_commits(table, store, progress, anew=forgets)
     progress(TableSync.Stage.SNAPSHOT)
     if holds and not table.mirror_error_code and _follow(table, store):
@@ -116,7 +116,7 @@ def _refresh(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
         return mirrored
     snapshot = DeltaTable(store).snapshot() if state is None else Snapshot(store, state)
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
-    if renewed or snapshot.version < (table.version or 0):  # another table is in its place
+    if renewed or snapshot.version < (table.version or 0):  # another table has replaced it
         forget_mirror(table)
         mirrored, _ = _mirror_commits(table, store, progress, anew=True)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:

@@ -37,12 +37,12 @@ class Table(models.Model):
     earliest_version = models.BigIntegerField(null=True, blank=True)
     last_commit_at = models.DateTimeField(null=True, blank=True)
     last_operation = models.CharField(max_length=100, blank=True)
-    last_writer = models.CharField(max_length=255, blank=True)  # or its engine, if it named nobody
+    last_writer = models.CharField(max_length=255, blank=True)  # or its engine, without a user
     last_optimize_at = models.DateTimeField(null=True, blank=True)  # of the versions on record
     last_vacuum_at = models.DateTimeField(null=True, blank=True)
     table_uuid = models.CharField(max_length=100, blank=True)
     created_at_source = models.DateTimeField(null=True, blank=True)
-    begun_at = models.DateTimeField(null=True, blank=True)  # by version 0, where that is mirrored
+    begun_at = models.DateTimeField(null=True, blank=True)  # by version 0, if mirrored
     min_reader_version = models.IntegerField(null=True, blank=True)
     min_writer_version = models.IntegerField(null=True, blank=True)
     reader_features = models.JSONField(default=list, blank=True)
@@ -79,9 +79,7 @@ class Table(models.Model):
     mirror_error_code = models.CharField(max_length=100, blank=True)
     mirror_error = models.TextField(blank=True)
     mirror_failed_at = models.DateTimeField(null=True, blank=True)  # when the trouble began
-    mirror_tried_at = models.DateTimeField(
-        null=True, blank=True
-    )  # the last try, whatever came of it
+    mirror_tried_at = models.DateTimeField(null=True, blank=True)  # the last try, with any result
     mirror_tries = models.PositiveIntegerField(
         default=0
     )  # without success, since the trouble began
@@ -90,7 +88,7 @@ class Table(models.Model):
         ordering = ["name"]
         indexes = [
             models.Index(fields=["mirrored_at", "mirror_error_code"], name="table_by_mirror"),
-            models.Index(  # all that is asked of every table, so that sums do not read their schemas
+            models.Index(  # covers queries over all tables, so that sums do not read schemas
                 fields=[
                     "name",
                     "version",
@@ -129,7 +127,7 @@ class TableSync(models.Model):
     )
     requested_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
-    seen_at = models.DateTimeField(null=True, blank=True)  # when its worker last said how far it is
+    seen_at = models.DateTimeField(null=True, blank=True)  # the worker's last progress report
     stage = models.CharField(max_length=8, choices=Stage.choices, blank=True)
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
@@ -167,12 +165,12 @@ class Commit(models.Model):
     files_added = models.BigIntegerField(default=0)
     files_removed = models.BigIntegerField(default=0)
     files_restated = models.BigIntegerField(default=0)  # of them, the same file in both
-    bytes_added = models.BigIntegerField(default=0)  # of files that came: restated ones are not
+    bytes_added = models.BigIntegerField(default=0)  # of added files, without restated ones
     bytes_removed = models.BigIntegerField(default=0)  # of files that left
     bytes_written = models.BigIntegerField(default=0)  # see `engine.actions.written_files`
     rows_added = models.BigIntegerField(null=True, blank=True)
     rows_removed = models.BigIntegerField(null=True, blank=True)  # live rows of files that left
-    vectors_added = models.BigIntegerField(default=0)  # adds that carry a deletion vector
+    vectors_added = models.BigIntegerField(default=0)  # adds with a deletion vector
     rows_deleted_by_vectors = models.BigIntegerField(default=0)
     changes_data = models.BooleanField(default=False)
     changes_metadata = models.BooleanField(default=False)
@@ -364,7 +362,7 @@ class Preview(models.Model):
     older_version = models.BigIntegerField(null=True, blank=True)
     where = models.CharField(max_length=2000, blank=True, default="")  # "" for all rows
     wanted = models.JSONField(default=list, blank=True)  # names of columns; all without
-    keys = models.JSONField(default=list, blank=True)  # columns that identify a row
+    keys = models.JSONField(default=list, blank=True)  # columns identifying a row
     profiled = models.TextField(blank=True, default="")
     digest = models.CharField(max_length=64, editable=False)
     asked_at = models.DateTimeField()

@@ -29,7 +29,7 @@ DIFFERENT_ROWS = 500
 """Stored rows of a comparison for each kind: removed, added and changed."""
 PATIENCE = timedelta(seconds=60)
 _NAME = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^,]+)\s*")
-_KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
+_KEPT = timedelta(hours=1)  # erased rows must not stay here either
 
 
 def ask_for_preview(

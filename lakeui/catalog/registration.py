@@ -45,7 +45,7 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
         RequestError: the name is invalid.
     """
     place, chosen = _check_location(uri, name)
-    with suppress(UnsupportedFeatureError):  # its page will name the feature
+    with suppress(UnsupportedFeatureError):  # its page names the feature
         DeltaTable.open(place, storage_options=storage_options(place))
     table = _create_table_row(place, chosen, by)
     refresh_table(table)

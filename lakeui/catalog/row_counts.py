@@ -13,7 +13,7 @@ _COPIED = ("numCopiedRows",)
 _DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
 _CHANGE_ROWS = frozenset({"write", "update", "delete", "merge"})
 _INSERT = frozenset({"write", "merge"})
-_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})  # files that are there: nothing is inserted
+_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})  # existing files: nothing is inserted
 
 
 @dataclass(frozen=True, slots=True)

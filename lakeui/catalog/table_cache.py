@@ -198,7 +198,7 @@ class HeldTable:
             raise UnfitError
         after = self._count_path(files, 1)
         if before is not None and before != after and before.removed_ms == self.dead.first_ms:
-            raise UnfitError  # which is the first now, the others would tell
+            raise UnfitError  # only the other files give the new first one
 
     def _count_path(self, files: PathFiles, sign: int) -> Tombstone | None:
         """Count a path's contribution to the sums; return its dead file, if it is one."""

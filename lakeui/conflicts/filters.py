@@ -111,5 +111,5 @@ class ConflictFilter(django_filters.FilterSet):
         either = Q(current_user_name__iexact=user) | Q(winner_user_name__iexact=user)
         either |= Q(current_user_name__iexact=f"pipeline {user}")
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
-        asked = list(people)  # by number: without anybody of that name no job is searched
+        asked = list(people)  # by id: without a match, no job is searched
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)

@@ -38,14 +38,14 @@ class Conflict(models.Model):
         "jobs.Job", null=True, blank=True, on_delete=models.SET_NULL, related_name="conflicts"
     )
     attempt = models.PositiveSmallIntegerField(default=1)
-    transaction = models.ForeignKey(  # of a program elsewhere that reported it
+    transaction = models.ForeignKey(  # the report's, of a program elsewhere
         "conflicts.PipelineTransaction",
         null=True,
         blank=True,
         on_delete=models.SET_NULL,
         related_name="conflicts",
     )
-    sequence = models.PositiveIntegerField(null=True, blank=True)  # of the event that told it
+    sequence = models.PositiveIntegerField(null=True, blank=True)  # of the reporting event
     kind = models.CharField(max_length=10, choices=Kind.choices)
     occurred_at = models.DateTimeField()
     exception = models.CharField(max_length=100, blank=True)  # Delta's class name
@@ -71,7 +71,7 @@ class Conflict(models.Model):
     can_retry = models.BooleanField(default=True)
     wasted_ms = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
-    order_column = models.CharField(max_length=100, blank=True)  # what the next two are of
+    order_column = models.CharField(max_length=100, blank=True)  # the column of the next two
     shared_low = models.CharField(max_length=64, blank=True)  # of the shared files
     shared_high = models.CharField(max_length=64, blank=True)
     facts = models.JSONField(default=dict, blank=True)
@@ -82,7 +82,7 @@ class Conflict(models.Model):
             models.Index(fields=["table", "-occurred_at", "kind"], name="conflict_by_table"),
             models.Index(fields=["table", "winning_version"], name="conflict_by_winner"),
             models.Index(fields=["-occurred_at", "-id"], name="conflict_by_time"),
-            models.Index(  # holds all that is summed and most that it is narrowed by, so that sums do not read the facts
+            models.Index(  # covers sums and most filters, so that sums do not read the facts
                 fields=[
                     "kind",
                     "occurred_at",
@@ -96,7 +96,7 @@ class Conflict(models.Model):
                 ],
                 name="conflict_sums",
             ),
-            models.Index(  # in the order that sums by pair are grouped in
+            models.Index(  # in the grouping order of sums by pair
                 fields=[
                     "current_operation",
                     "winner_operation",

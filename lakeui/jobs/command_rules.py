@@ -62,7 +62,7 @@ def queue_of(command: Command, *, dry_run: bool) -> str:
         queues = {queue_of(step, dry_run=dry_run) for step in command.steps}
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
     if isinstance(command, Clone) and command.deep and not dry_run:
-        return SPARK_QUEUE  # it needs no JVM, but would be in the way of what is quick
+        return SPARK_QUEUE  # it needs no JVM, but would delay quick jobs
     empty = isinstance(command, Create) and command.source is None
     return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
 
@@ -119,7 +119,7 @@ def _retention_ms(table: Table) -> int:
     try:
         return TableProperties.parse(given).deleted_file_retention_ms
     except EngineError:
-        return 0  # the operation tells what is wrong with them
+        return 0  # the operation reports their error
 
 
 def _check_steps(script: Script, table: Table) -> None:

@@ -14,7 +14,7 @@ from lakeui.jobs.writers import jobs_changing
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
     """Return the jobs on tables visible to a person."""
-    if role_of(user) is not None:  # all of them: no need to ask which
+    if role_of(user) is not None:  # all tables are visible: no filter needed
         return Job.objects.all()
     return Job.objects.filter(table__in=visible_tables(user))
 

@@ -163,7 +163,7 @@ def _requeue(job: Job) -> bool:
     with transaction.atomic():
         try:
             return _lose(job, still, f"{job.worker} fell silent.")
-        except LeaseLostError:  # it was renewed after all, or ended
+        except LeaseLostError:  # renewed after all, or ended
             return False
 
 

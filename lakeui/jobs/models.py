@@ -55,7 +55,7 @@ class Job(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     statement = models.TextField(blank=True)  # the command as SQL, to read
     dry_run = models.BooleanField(default=False)
-    queue = models.CharField(max_length=20, default=SPARK_QUEUE)  # which workers may run it
+    queue = models.CharField(max_length=20, default=SPARK_QUEUE)  # the workers that may run it
     state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,

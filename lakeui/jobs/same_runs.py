@@ -132,7 +132,7 @@ def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
     if verdict == FASTER and job.is_active:
         verdict = AS_USUAL
     elif verdict == FASTER and job.state != Job.State.SUCCEEDED:
-        return None  # it ended before it was done
+        return None  # it ended unfinished
     return RunDifference(
         this=this,
         runs=runs,
@@ -217,7 +217,7 @@ def _differences(
 ) -> Iterable[PartDifference]:
     """Return differences, largest first. Runs without recorded steps are left out if possible."""
     names = dict.fromkeys(this.parts)
-    if not is_active:  # what is still to come is no difference
+    if not is_active:  # steps still to come are no difference
         names |= dict.fromkeys(name for run in runs for name in run.parts)
     telling = [run for run in runs if PartKind.UNRECORDED not in run.parts] or list(runs)
     differences = [
@@ -228,7 +228,7 @@ def _differences(
         )
         for name in names
     ]
-    if is_active:  # a step that runs may take longer yet
+    if is_active:  # a running step may still take longer
         differences = [difference for difference in differences if difference.more_ms > 0]
     return sorted(differences, key=lambda difference: -abs(difference.more_ms))
 

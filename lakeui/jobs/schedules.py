@@ -213,7 +213,7 @@ def _fire(schedule: Schedule, now: datetime) -> bool:
     with transaction.atomic():
         still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
         if not still.update(next_due_at=due, last_fired_at=now):
-            return False  # another clock was first
+            return False  # another scheduler was first
         job, note = _try_request_job(schedule)
         Schedule.objects.filter(pk=schedule.pk).update(
             note=note or fault, last_job=job or schedule.last_job

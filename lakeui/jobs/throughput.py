@@ -11,7 +11,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import JobAttempt
 
 MAX_RUNS = 50
-_ENOUGH_BYTES = 64 * 1024  # less tells of starting up, not of writing
+_ENOUGH_BYTES = 64 * 1024  # smaller jobs measure startup, not writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ class PartKind(StrEnum):
     """The kind of a part of a job's time."""
 
     QUEUE = "queue"  # until a worker took it
-    SESSION = "session"  # of the queue: the worker that took it was starting Spark
-    EARLIER = "earlier"  # attempts before those that are listed
+    SESSION = "session"  # of the queue: its worker was starting Spark
+    EARLIER = "earlier"  # attempts before the listed ones
     TAKE = "take"  # from the start of an attempt to its first step
     STEP = "step"
     BETWEEN = "between"  # of an attempt, in none of its steps

@@ -25,7 +25,7 @@ from lakeui.jobs.uploads import format_of, path_of
 
 _PATIENCE_S = 8
 _LINE_BYTES = 64 * 1024
-_DELIMITERS = ",;\t|"  # the first where a line has none
+_DELIMITERS = ",;\t|"  # the first if a line has none
 _MAPPING = "delta.columnMapping.mode"
 
 

@@ -54,7 +54,7 @@ def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, UsualRun]:
     real_runs = [job for job in jobs if not job.dry_run]
     alike = Q(pk__in=[])
     for table, kind in {(job.table_id, job.kind) for job in real_runs}:
-        alike |= Q(table=table, kind=kind)  # pair by pair: an index holds them so
+        alike |= Q(table=table, kind=kind)  # pair by pair: matches an index
     place = Window(RowNumber(), [F("table_id"), F("kind")], F("finished_at").desc())
     ended = _jobs_of_tables({job.table_id for job in real_runs}).filter(alike).annotate(place=place)
     rows: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)

@@ -19,7 +19,7 @@ def note_changed_tables(asked: Job | Schedule, command: Command) -> None:
     """Record the registered tables that a saved job or schedule changes beside its own."""
     steps = command.steps if isinstance(command, Script) else ()
     names = {step_table(step) for step in steps} - {"", asked.table.name, asked.table.uri}
-    if names or isinstance(asked, Schedule):  # the statement of a schedule may have been another
+    if names or isinstance(asked, Schedule):  # a schedule's statement may have changed
         others = Table.objects.filter(Q(name__in=names) | Q(uri__in=names))
         asked.also_changes.set(others.exclude(pk=asked.table_id))
 

@@ -52,7 +52,7 @@ from lakeui.sign_on.errors import SignOnError
 
 MAX_SKEW_S = 5.0
 _TIMEOUT_S = 3
-_LONG_S = 8  # of mail servers, which make strangers wait
+_LONG_S = 8  # for mail servers, which delay unknown clients
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 
 
@@ -172,7 +172,7 @@ def jar_problem() -> str:
     for root in settings.TABLE_ROOTS:
         scheme = {"s3a": "s3", "abfss": "az", "abfs": "az"}.get(*[urlsplit(root).scheme] * 2)
         connector = CONNECTORS.get(scheme)
-        if connector is None or os.environ.get("SPARK_JARS"):  # which compose sets, mostly empty
+        if connector is None or os.environ.get("SPARK_JARS"):  # compose sets it, mostly empty
             continue
         if not has_connector(settings.SPARK_CONNECTORS, connector):
             return f"Spark cannot read {root}: the jars of {connector.name} are not here."
@@ -249,7 +249,7 @@ def _other_clocks() -> Iterator[tuple[str, datetime]]:
                 seconds, micros = broker.default_channel.client.time()  # type: ignore[attr-defined]  # Redis's
                 yield "the broker", datetime.fromtimestamp(seconds + micros / 1e6, tz=UTC)
         except (OSError, OperationalError, RedisError):
-            return  # what the check of the broker says
+            return  # the broker's check reports that
 
 
 _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (

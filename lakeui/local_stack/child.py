@@ -119,7 +119,7 @@ class Child:
         if self.program.once and code == 0:
             self.done = True
             return ""
-        self._end_session()  # what a dead program left behind
+        self._end_session()  # leftovers of a dead program
         if self._clock.monotonic_s() - self._started_at > _STEADY_S:
             self._pause_s = _FIRST_PAUSE_S
         self._start_at = self._clock.monotonic_s() + self._pause_s

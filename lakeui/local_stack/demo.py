@@ -80,7 +80,7 @@ def prepare() -> None:
         )
     steps = {step.key: step for step in STEPS}
     for row in DemoStep.objects.filter(state=State.RUNNING, key__in=steps).select_related("job"):
-        _settle(row, steps[row.key])  # it may have ended while nobody looked
+        _settle(row, steps[row.key])  # it may have ended meanwhile
     for row in DemoStep.objects.filter(state=State.FAILED).select_related("job"):
         _try_again(row)
 
@@ -100,7 +100,7 @@ def advance() -> bool:
             _settle(rows[step.key], step)
     done = {key for key, row in rows.items() if row.state == State.DONE}
     with transaction.atomic():
-        # sent together: who is to be aborted is there when the other starts
+        # sent together: the job to be aborted exists when the other starts
         for step in STEPS:
             if rows[step.key].state == State.WAITING and done.issuperset(step.after):
                 _begin(rows[step.key], step)

@@ -143,5 +143,5 @@ def _remove_files(uri: str) -> None:
     for parent in place.parents:
         if parent == lake:
             break
-        with suppress(OSError):  # another table is in it, or no job ever made it
+        with suppress(OSError):  # it holds another table, or was never created
             parent.rmdir()

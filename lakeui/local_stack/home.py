@@ -31,7 +31,7 @@ def prepare_home() -> None:
         OSError: the place cannot be written to.
     """
     place = home()
-    if not place.is_dir():  # one that was there may hold more than what is ours
+    if not place.is_dir():  # an existing one may hold foreign files
         make_private_directory(place)
     for name in _DIRECTORIES:
         make_private_directory(place / name)

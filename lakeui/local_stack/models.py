@@ -31,7 +31,7 @@ class DemoStep(models.Model):
         RUNNING = "running"
         DONE = "done"
         FAILED = "failed"
-        REMOVED = "removed"  # with the demo: the next start makes it no more
+        REMOVED = "removed"  # removed with the demo: the next start does not recreate it
 
     key = models.CharField(max_length=60, unique=True)
     position = models.PositiveSmallIntegerField()

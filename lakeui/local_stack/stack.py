@@ -137,7 +137,7 @@ class Stack:
         (settings.LAKEUI_HOME / "run" / "broker_url").unlink(missing_ok=True)
         until = clock.monotonic_s() + _GRACE_S
         while (left := self._leftovers()) and clock.monotonic_s() < until:
-            clock.pause(0.1)  # a JVM takes a moment to be gone
+            clock.pause(0.1)  # a JVM takes a moment to exit
         return left
 
     def _leftovers(self) -> list[int]:

@@ -47,7 +47,7 @@ class _Echo:
 
 def _csv_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     writer = csv.writer(_Echo())
-    yield writer.writerow(map(spreadsheet_safe, columns))  # a table's columns are named by anybody
+    yield writer.writerow(map(spreadsheet_safe, columns))  # anybody may name a table's columns
     for row in _each(rows):
         yield writer.writerow([spreadsheet_safe(_plain(get(row))) for get in columns.values()])
 

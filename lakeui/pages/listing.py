@@ -58,7 +58,7 @@ class ListPage:
         self.is_valid: bool = filters.is_valid()
         self.rows: QuerySet[Any] = filters.qs if self.is_valid else filters.queryset.none()
         self.page_size = self._page_size(page_size)
-        self.known_total: int | None = None  # where a view has counted them already
+        self.known_total: int | None = None  # if a view has counted them already
 
     @cached_property
     def page(self) -> Page[Any]:

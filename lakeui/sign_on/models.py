@@ -12,9 +12,9 @@ class LinkedIdentity(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities"
     )
-    issuer = models.CharField(max_length=255)  # "proxy" for those whom a proxy names
+    issuer = models.CharField(max_length=255)  # "proxy" for users named by a proxy
     subject = models.CharField(max_length=255)
-    email = models.EmailField(blank=True)  # as the issuer said it last; blank takes the next one
+    email = models.EmailField(blank=True)  # the issuer's latest; blank takes the next one
     linked_at = models.DateTimeField(auto_now_add=True)
     last_sign_in_at = models.DateTimeField(null=True, blank=True)
 

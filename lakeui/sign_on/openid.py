@@ -38,7 +38,7 @@ _WELL_KNOWN = "/.well-known/openid-configuration"
 _ASYMMETRIC = ("RS", "PS", "ES", "Ed")
 _LEEWAY_S = 60
 _NAME = "openid"  # in the session
-_MOST_BEGUN = 10  # sign-ins of one browser: tabs, and tries that were left
+_MOST_BEGUN = 10  # sign-ins of one browser: tabs, and abandoned tries
 _MAX_HINT = 4_000  # servers refuse addresses of 8,000
 _MAX_SUBJECT = 255  # as the specification has it
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -49,7 +49,7 @@ class ProviderAnswer:
     """The identity from the provider, and the data for signing out there."""
 
     identity: Identity
-    id_token: str  # "" where it is too long for an address, as with thousands of groups
+    id_token: str  # "" if too long for an address, as with thousands of groups
     end_session_endpoint: str
 
 
@@ -74,7 +74,7 @@ def finish(request: HttpRequest) -> ProviderAnswer:
         SignOnError: the person is refused, with the reason.
     """
     states, state = DjangoIntegration(_NAME), request.GET.get("state", "")
-    if not states.get_state_data(request.session, state):  # nothing that a link says is repeated
+    if not states.get_state_data(request.session, state):  # repeat no text of a link
         raise NotBegunError
     if "error" in request.GET:  # Authlib would keep the state for another answer
         states.clear_state_data(request.session, state)

@@ -89,7 +89,7 @@ def _create_user(identity: Identity) -> User:
             user = User.objects.create_user(name, identity.email)
             _keep(link(user, identity.issuer, identity.subject), identity)
             _take_roles(user, identity)
-    except (IntegrityError, ValidationError):  # another request made it a moment ago
+    except (IntegrityError, ValidationError):  # another request just created it
         raise taken from None
     return user
 

@@ -83,7 +83,7 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
             "table", "job", "transaction__pipeline"
         )
 
-    def get_object(self) -> Any:  # a conflict with what is told beside it
+    def get_object(self) -> Any:  # a conflict with related facts
         conflict, visible = super().get_object(), visible_conflicts(self.request.user)
         sides = both_sides(conflict, Reader(self.request.user))
         like = similar_conflicts(visible, conflict)

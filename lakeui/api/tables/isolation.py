@@ -130,7 +130,7 @@ class OverlapList(TableScopedView):
         parameters=[OverlapsRequestSerializer], responses=OverlapRowSerializer(many=True)
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        table = self.table  # first: who may not see it learns nothing of it
+        table = self.table  # first: hidden tables stay unknown
         parameters = parse_query(request, OverlapsRequestSerializer)
         sides = parameters["current"], parameters["winner"]
         overlaps = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
@@ -213,7 +213,7 @@ def _forecast(
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:
-    check_if_match(request, state_of(table))  # a request answered before needs none: it is done
+    check_if_match(request, state_of(table))  # an answered request needs none: it is done
     kind, parameters = proposal.job
     job = request_job(
         table=table,

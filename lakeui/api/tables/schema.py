@@ -64,7 +64,7 @@ class ColumnList(TableScopedView):
 
     @extend_schema(parameters=[ColumnsRequestSerializer], responses=ColumnSerializer(many=True))
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        table = self.table  # first: who may not see it learns nothing of it
+        table = self.table  # first: hidden tables stay unknown
         parameters = parse_query(request, ColumnsRequestSerializer)
         page: Sequence[SchemaRow] = self.paginate_queryset(SchemaRows(table, parameters["q"])) or []
         return self.get_paginated_response(ColumnSerializer(page, many=True).data)

@@ -37,7 +37,7 @@ class VersionDetail(TableScopedView, RetrieveAPIView[Commit]):
         commit.stopped_streams = streams_stopped_by(commit, self.request.user)
         job = job_of_version(visible_jobs(self.request.user), table, commit.version)
         commit.job_id = None if job is None else job.pk
-        return commit  # type: ignore[no-any-return]  # with what its serializer shows beside it
+        return commit  # type: ignore[no-any-return]  # with related rows for its serializer
 
 
 class VersionFileList(TableScopedView, ListAPIView[CommitFile]):

@@ -20,7 +20,7 @@ from lakeui.jobs.spans import span_ms
 from lakeui.jobs.version_jobs import VersionJob, write_ms
 
 NOT_RECORDED = "not recorded"
-OURS = "lakeui"  # of an attempt of ours, which has not said its version
+OURS = "lakeui"  # for our attempt without a reported version
 
 
 class BarEnd(StrEnum):

@@ -43,7 +43,7 @@ DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
 _JSON_NULL = Value(
     "null", output_field=TextField()
-)  # what SQLite reads of it; PostgreSQL reads nothing
+)  # SQLite yields this text; PostgreSQL yields NULL
 _NOT_YET = datetime.max.replace(tzinfo=UTC)
 _RUNNING_SHOWN = 50
 _SETTINGS_LOOKED_AT = 60

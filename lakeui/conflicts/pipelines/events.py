@@ -95,7 +95,7 @@ def take_events(
             taken.accepted += is_new
             taken.duplicates += not is_new
         heard: dict[str, Any] = {"last_seen_at": now}
-        if taken.accepted:  # a batch that comes again tells of the same drops
+        if taken.accepted:  # a repeated batch reports the same drops
             heard["dropped"] = F("dropped") + dropped
         Pipeline.objects.filter(pk=pipeline.pk).update(**heard)
     return taken
@@ -171,7 +171,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
             return
         case ConflictError():
             facts = content.conflict
-            current = replace(facts.current, user=writer)  # whatever it calls itself
+            current = replace(facts.current, user=writer)  # whatever name it reports
             record_aborted(
                 type(content)(replace(facts, current=current)),
                 table=row.table,

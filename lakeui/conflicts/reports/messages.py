@@ -28,7 +28,7 @@ from lakeui.conflicts.reports.signs import (
 from lakeui.conflicts.reports.text import PlainText, plain_text
 
 MAX_REPORT_CHARS = 1_000_000
-_SPAN = 6_000  # how far after its first sign a message's details are looked for
+_SPAN = 6_000  # a message's details are searched up to here after its first sign
 _IS_BLIND = "is a blind append, which counts at Serializable"
 _ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGINE, Source.TRINO})
 
@@ -138,7 +138,7 @@ def add_remedies(
         is_stream=conflict.stream is not None,
         partitions=conflict.partitions,
         level_decides=by_level,
-        reads_appended_rows=by_level,  # a message tells of no row; the level is known to be the cause
+        reads_appended_rows=by_level,  # a message states no rows; the level is the known cause
         compares_rows=True if source is Source.THIS_ENGINE else _compares_rows(source),
         table=table,
     )

@@ -43,7 +43,7 @@ _MOMENT = (
     r"(?:\d{2,4}[-/]\d{2}[-/]\d{2,4}[T, ]{1,2})?\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?"
     r"(?:Z| ?UTC|[+-]\d{2}:?\d{2})?"
 )
-_LOGGED = (  # what loggers put between the time and the message
+_LOGGED = (  # loggers' text between the time and the message
     r"(?:[ \t]{0,8}(?:\[(?!DELTA_)[^\]=\n]{1,80}\]|\{[\w./:-]{1,80}\}|std(?:err|out)\b|[FP](?= )"
     r"|(?:INFO|WARN|WARNING|ERROR|FATAL|DEBUG|TRACE)\b"
     r"(?:[ \t]{1,2}(?![\w.$]{0,80}(?:Exception|Error)\b)[\w.$]{1,80}[ \t]{0,2}[-:](?=[ \t]))?"

@@ -14,11 +14,11 @@ from lakeui.conflicts.reports.messages import ReportedConflict
 from lakeui.conflicts.reports.signs import FILES_ALONE
 
 _RULES = tuple(check.rule for check in CHECKS)
-_HEADLINES = {  # of the codes that no check stands behind
+_HEADLINES = {  # for codes without a check
     "DELTA_CONCURRENT_WRITE": "Another write landed first",
     "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "The commit never found a free version",
 }
-_DID = {  # what the winning commit did: before the table's name, and after it
+_DID = {  # the winning commit's change: before and after the table's name
     "DELTA_CONCURRENT_APPEND": ("added {files} to", "after your write had read {there}"),
     "DELTA_CONCURRENT_DELETE_READ": ("removed or rewrote files of", "that your write had read"),
     "DELTA_CONCURRENT_DELETE_DELETE": ("removed files of", "that your write removes too"),
@@ -35,7 +35,7 @@ _WHY: Mapping[Rule, str] = {
     Rule.APPLICATION_COMMITTED: "Under one application id each batch may land once.",
 }
 _ALL_READ = ("the whole table", "this write had read all of it")
-_DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and why
+_DECIDED: Mapping[str, tuple[str, str]] = {  # by sub-class: the level, and why
     Subclass.ROW_LEVEL_CHANGES: (
         "rows",
         "they were compared, and both writes had changed the same",
@@ -69,7 +69,7 @@ _NOT_BY_FILES: Mapping[str, tuple[str, str]] = {
     "DELTA_CONCURRENT_WRITE": ("the log", "this writer accepts no commit after the one it read"),
     "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": ("the log", "each version that it tried was taken"),
 }
-_HINTS: Mapping[str, tuple[str, str]] = {  # of where they overlap, not of why files decided
+_HINTS: Mapping[str, tuple[str, str]] = {  # where they overlap, not why files decided
     Subclass.WITH_PARTITION_HINT: ("partition, not rows", "the partitions are all that it names"),
     Subclass.WITHOUT_HINT: ("files, not rows", "the sub-class, WITHOUT_HINT, names no reason"),
 }

@@ -26,7 +26,7 @@ _NAMES = (
     (DELTA_RS, re.compile(r"^delta-rs:(?:[a-z]+-)?(\d[\w.]{0,20})")),
     (DELTA_RS, re.compile(r"^delta-rs()")),
 )
-_FIRST: Mapping[str, Mapping[str, tuple[int, ...] | None]] = {  # None: no version of it does
+_FIRST: Mapping[str, Mapping[str, tuple[int, ...] | None]] = {  # None: no version has it
     "deletionVectors": {DATABRICKS: (12, 2), DELTA_SPARK: (2, 3), DELTA_RS: (1, 0)},
     "rowTracking": {DATABRICKS: (14, 1), DELTA_SPARK: (3, 2), DELTA_RS: None},
 }

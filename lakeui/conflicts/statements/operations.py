@@ -314,7 +314,7 @@ def _complete_overwrite(
         condition = command.parse_replace_where(target.schema)
     except EngineError:
         return operation
-    if condition is None:  # the new rows say which
+    if condition is None:  # the new rows decide
         return operation
     parts = _parts(condition)
     return replace(

@@ -150,7 +150,7 @@ def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[
         if name in {"table", "id", _REASON}:
             continue
         label = name.replace("_", " ")
-        if name == "password":  # the trail has no more of it
+        if name == "password":  # the entry has no more
             yield FieldChange(label, "", "", is_flag=True)
             continue
         if isinstance(values, Mapping):  # people put into groups, or taken out

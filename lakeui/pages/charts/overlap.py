@@ -9,7 +9,7 @@ from engine.conflict_facts import Decision, SharedFile, SideFile
 from lakeui.catalog.units import format_count
 from lakeui.pages.file_names import file_head
 
-_LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
+_LABELS_APART = 14.0  # per cent: keeps labels under a strip apart
 _CHARACTER_PX = 7.4
 _NARROW_PX, _USUAL_PX = 270.0, 640.0  # of a strip on a telephone, and in the narrowest other window
 _GAP = 2.0

@@ -72,7 +72,7 @@ def draw_ruler(
     """Draw `commits` (version, operation), in version order; `aborted_by` are winning versions."""
     if not commits:
         return None
-    step = 100 / len(commits)  # however few, they fill it
+    step = 100 / len(commits)  # even a few fill it
     at = {version: (i + 0.5) * step for i, (version, _) in enumerate(commits)}
     ticks = tuple(
         RulerTick(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lakeui.pages.charts.swim_axes import AxisColumn
 from lakeui.pages.charts.swim_labels import BarLabel
 
-_GUESSED = 0.6  # how much of a bar whose start is estimated is dashed
+_GUESSED = 0.6  # dashed share of a bar with an estimated start
 
 
 @dataclass(frozen=True, slots=True)

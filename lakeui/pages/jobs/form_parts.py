@@ -86,7 +86,7 @@ class Choice:
                 yield option.upload, _upload_field()
             for part in option.parts:
                 for name, field in part.fields():
-                    field.required = False  # only those of the kind that is chosen count
+                    field.required = False  # only the chosen kind's fields count
                     yield name, _add_blank_choice(field)
 
     def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401

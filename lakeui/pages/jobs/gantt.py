@@ -10,11 +10,11 @@ from lakeui.jobs.spark_stages import stages_in
 from lakeui.jobs.timeline import AttemptSpan, JobTimeline, Part, PartKind
 from lakeui.pages.jobs.run_steps import label_of, tasks_in
 
-_NARROWEST = 0.4  # of 100: what took no time can still be seen
+_NARROWEST = 0.4  # of 100: keeps instant steps visible
 _TICKS = 6
 _LAST_LABEL = 93  # beyond, a label would be cut off
-_SHOWN_MS = 50  # half of the 0.1 s that times are told in
-_STEPS_OF = 5  # attempts; of those before, the whole alone
+_SHOWN_MS = 50  # half of the displayed 0.1 s
+_STEPS_OF = 5  # attempts; earlier ones are shown whole
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _EVERY = (
     *(10, 20, 50, 100, 200, 500),

@@ -207,7 +207,7 @@ def _read_command(
         context["form"] = form_of(command)
         return command
     form = context["form"] = CommandForm(kind, request.POST, request.FILES)
-    if request.POST.get(MORE):  # a button that shows more fields; what is filled in stays
+    if request.POST.get(MORE):  # a button for more fields; input stays
         form.reopen()
         return None
     if not form.is_valid():

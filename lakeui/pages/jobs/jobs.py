@@ -47,7 +47,7 @@ COLUMNS = {
     "error_code": lambda j: j.error_code,
     "error_message": lambda j: j.error_message,
 }
-STOP_POLLING = 286  # htmx: show this and ask no more
+STOP_POLLING = 286  # htmx: show this and stop polling
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Chip:
 
 @login_required
 def job_list(request: HttpRequest) -> HttpResponseBase:
-    # a join with the few people there are would make SQLite leave the index that has the order
+    # a join with the small table of people would make SQLite drop the ordered index
     jobs = visible_jobs(request.user).select_related("table").prefetch_related("requested_by")
     listing, reader = ListPage(request, JobFilter(request.GET, jobs)), Reader(request.user)
     if "export" in request.GET and listing.is_valid:

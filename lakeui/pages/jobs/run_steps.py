@@ -25,9 +25,9 @@ _NAMES = {
     WAITING: "Wait for another job",
     "read the source": "Read the source",
 }
-_SHOWN_MS = 50  # half of the 0.1 s that times are told in
+_SHOWN_MS = 50  # half of the displayed 0.1 s
 _HIDDEN = frozenset({"batches"})  # how often the others come again
-_ONCE = frozenset({HOLDING, WAITING})  # of a rehearsal: the next run does not come to it
+_ONCE = frozenset({HOLDING, WAITING})  # of a rehearsal: the next run has none
 
 
 @dataclass(frozen=True, slots=True)

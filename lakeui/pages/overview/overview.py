@@ -36,7 +36,7 @@ from lakeui.pages.overview.attention import build_attention
 
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
-_A_LOOK = timedelta(minutes=30)  # pages within it belong to the same look
+_A_LOOK = timedelta(minutes=30)  # pages within it belong to one visit
 _ROWS, _ITEMS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
 
 

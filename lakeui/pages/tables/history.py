@@ -70,12 +70,12 @@ _KEPT = (
     "aborted",
     "resolved",
     "beat",
-)  # beside what the form asks for
+)  # beside the form's own fields
 _NEVER_ABORTED = (
     "resolved",
     "partition",
     "conflict",
-)  # filters that no aborted attempt can fit
+)  # filters excluding every aborted attempt
 
 
 @login_required

@@ -112,7 +112,7 @@ def list_aborted_attempts(
         said = Q(current_predicate__icontains=text) | Q(message__icontains=text)
         aborted = aborted.filter(said)
     first = list(aborted.order_by("-winning_version", "-occurred_at")[:ABORTED_SHOWN])
-    # none is found by words that its reader may not read
+    # hidden conditions must not be searchable
     return [c for c in first if not text or may_read_condition(c, reader)]
 
 

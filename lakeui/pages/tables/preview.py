@@ -78,7 +78,7 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits or context["profile_waits"] else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
-    if stored is not None:  # REST answers with what was read
+    if stored is not None:  # REST returns the rows
         context["twin"] = f"/api/v1/tables/{table.pk}/preview/{_query(version, asked)}"
     context["head"] = table_head(request, table, "preview", version)
     context |= _version_context(table, version)

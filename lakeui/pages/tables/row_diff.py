@@ -97,7 +97,7 @@ def row_diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpRespo
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_row_diff.html", context, status=status)
-    if stored is not None:  # REST answers with what was compared
+    if stored is not None:  # REST returns the comparison
         query = urlencode({name: value for name, value in _query_texts(asked).items() if value})
         address = f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/rows/"
         context["twin"] = f"{address}?{query}" if query else address

@@ -27,7 +27,7 @@ from lakeui.pages.table_head import table_head, visible_table
 
 _FILES_A_PAGE = 50
 _ACTIONS_SHOWN = 200
-_TELLING = ("operation", "path", "domain", "appId", "id")  # what tells an action from its like
+_TELLING = ("operation", "path", "domain", "appId", "id")  # distinctive members of an action
 _ORDERS = {
     "path": (F("action").asc(), F("path").asc()),
     "-size": (F("size_bytes").desc(nulls_last=True), F("path").asc()),

@@ -81,7 +81,7 @@ SIGNS: Mapping[str, str] = {
 }
 """The mark before a state."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
-_KEPT = 512  # marks and operations are drawn by the hundred, and always alike
+_KEPT = 512  # marks and operations are drawn by the hundred
 
 
 @register.filter("is")

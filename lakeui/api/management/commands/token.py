@@ -91,7 +91,7 @@ def _account(username: str, role: Role | None) -> User:
     """Return the active user of the name; create one in a role's group if a role is given."""
     user = User.objects.filter(username=username).first()
     if user is None and role is not None:
-        user = User.objects.create_user(username)  # without a password nobody signs in with it
+        user = User.objects.create_user(username)  # without a password: nobody can sign in with it
         user.groups.add(Group.objects.get_or_create(name=role.label)[0])
     if user is not None and not user.is_active:
         msg = f"The account {username} is not active: an administrator can make it so again."
