@@ -1,4 +1,4 @@
-"""Commands that change a table's columns, constraints, clustering and features."""
+"""Commands for a table's columns, constraints, clustering and features."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class _Alter(Command):
     """ALTER TABLE t …."""
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         return f"ALTER TABLE {table_sql(self.table)} {self._change()}"
 
     @abstractmethod
     def _change(self) -> str:
-        """What comes after the table's name."""
+        """Render the change after the table's name."""
 
 
 def _place(after: str, *, first: bool) -> str:
@@ -61,7 +61,7 @@ class AddColumns(_Alter):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.columns.fields:
             what = "There is no column to add."
             raise RequestError(what, "Give at least one.", field="columns")
@@ -93,7 +93,7 @@ class AddColumns(_Alter):
                 raise RequestError(what, "Use FIRST, or AFTER and a name.", field="places")
 
     def list_additions(self) -> list[tuple[StructField, str, bool, str]]:
-        """Each column, the struct it goes into, whether it is first there, and what it comes after."""
+        """List each column with its struct, whether it is first there, and the column before it."""
         fields = self.columns.fields
         if not self.parents and not self.places:
             behind = [self.after, *(field.name for field in fields)]
@@ -129,7 +129,7 @@ class DropColumns(_Alter):
     if_exists: bool = parameter("Only those that are there", "boolean", default=False)
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.columns:
             what = "There is no column to drop."
             raise RequestError(what, "Give at least one.", field="columns")
@@ -151,7 +151,7 @@ class RenameColumn(_Alter):
     new_name: str = parameter("New name", "text")
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.new_name:
             what = "The new name is empty."
             raise RequestError(what, "Give one.", field="new_name")
@@ -178,7 +178,7 @@ class ChangeColumn(_Alter):
     after: str = parameter("After", "text", default="")
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         given = [
             self.new_type,
             self.nullable is not None,
@@ -195,10 +195,10 @@ class ChangeColumn(_Alter):
         self.parse_new_type()
 
     def parse_new_type(self) -> DataType | None:
-        """The new type, None where the type stays.
+        """Parse the new type; return None if the type stays.
 
         Raises:
-            RequestError: it is none that a column can be changed to.
+            RequestError: a column cannot change to this type.
         """
         if not self.new_type:
             return None
@@ -236,7 +236,7 @@ class AddConstraint(_Alter):
     check: str = parameter("Check", "condition")
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.name or not self.check:
             what = "A constraint has a name and a condition."
             raise RequestError(what, "Give both.", field="name")
@@ -244,11 +244,11 @@ class AddConstraint(_Alter):
             self.parse_check(schema)
 
     def parse_check(self, schema: StructType) -> Expression:
-        """The condition as a tree.
+        """Parse the condition.
 
         Raises:
-            ConstraintNotBooleanError: it is neither true nor false.
-            NotDeterministicError: the same row would not get the same answer each time.
+            ConstraintNotBooleanError: it is not boolean.
+            NotDeterministicError: it may differ between evaluations of one row.
         """
         tree = parse_expression(self.check, self.scope(schema))
         name = f"The constraint {self.name}"
@@ -289,7 +289,7 @@ class ClusterBy(_Alter):
     columns: tuple[str, ...] = parameter("Columns", "columns", default=())
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if len(self.columns) > 4:
             what = f"{len(self.columns)} clustering columns are requested."
             raise RequestError(what, "Use at most four.", field="columns")
@@ -301,7 +301,7 @@ class ClusterBy(_Alter):
 
 @dataclass(frozen=True)
 class DropFeature(_Alter):
-    """Drop a table feature, so that older clients can use the table."""
+    """Drop a table feature, so older clients can use the table."""
 
     kind: ClassVar[str] = "alter_drop_feature"
     label: ClassVar[str] = "Drop feature"
@@ -313,7 +313,7 @@ class DropFeature(_Alter):
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.feature:
             what = "There is no feature to drop."
             raise RequestError(what, "Name one.", field="feature")

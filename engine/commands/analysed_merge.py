@@ -1,6 +1,6 @@
-"""A MERGE as trees: what its clauses ask of rows of a target and a source, and set.
+"""A MERGE as trees: conditions and assignments of its clauses over a target and a source.
 
-Columns of the target carry the relation "target", those of the source "source".
+Columns of the target have the relation "target", those of the source "source".
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ WHEN_SQL = {
 
 
 def clause_words(number: int, when: str) -> str:
-    """Which clause it is, for people."""
+    """Describe a clause by number and kind, for messages."""
     return f"clause {number} (WHEN {WHEN_SQL[when]})"
 
 
@@ -49,7 +49,7 @@ def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
 
 
 def plain_equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
-    """As `equal_sides`, of `=` alone: what null joins nothing by."""
+    """Return the sides of an `=`, like `equal_sides`, where null matches nothing."""
     return equal_sides(part) if isinstance(part, Call) and part.function == "=" else None
 
 
@@ -66,11 +66,11 @@ class AnalysedClause:
 
     @property
     def words(self) -> str:
-        """Which clause it is, for people."""
+        """The clause's number and kind, for messages."""
         return clause_words(self.number, self.when)
 
     def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
-        """This clause with every tree changed."""
+        """Rewrite every tree of this clause."""
         condition = None if self.condition is None else change(self.condition)
         values = {path: change(value) for path, value in self.assignments.items()}
         return replace(self, condition=condition, assignments=values)
@@ -89,14 +89,14 @@ class AnalysedMerge:
         return any(clause.when == BY_SOURCE for clause in self.clauses)
 
     def collect_by_source_conditions(self) -> tuple[Expression, ...] | None:
-        """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
+        """Return the conditions of NOT MATCHED BY SOURCE; None if a clause reaches every row."""
         conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
         stated = tuple(condition for condition in conditions if condition is not None)
         return stated if len(stated) == len(conditions) else None
 
     @property
     def inserts_only(self) -> bool:
-        """Whether no clause changes rows that are there; the target is read all the same."""
+        """Whether no clause changes existing rows; the target is still read."""
         return all(clause.when == NOT_MATCHED for clause in self.clauses)
 
     @property
@@ -105,7 +105,7 @@ class AnalysedMerge:
         return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
 
     def check_single(self, table: str) -> None:
-        """Refuse that several source rows match a target row, unless they can only delete it.
+        """Refuse several source rows for one target row, unless they can only delete it.
 
         Raises:
             MultipleSourceRowsError: they would change it.
@@ -116,10 +116,10 @@ class AnalysedMerge:
             raise MultipleSourceRowsError(msg, remedy)
 
     def target_condition(self) -> Expression:
-        """What a target row must satisfy to be read: over the table's own columns.
+        """Return the condition on target rows to read, over the table's own columns.
 
-        The conjuncts of ON that name the target alone; TRUE where there are none, or where
-        NOT MATCHED BY SOURCE reaches every row.
+        These are the conjuncts of ON with target columns only; TRUE if there are none, or if NOT
+        MATCHED BY SOURCE reaches every row.
         """
         if self.reads_whole_target:
             return TRUE
@@ -127,16 +127,16 @@ class AnalysedMerge:
         return conjunction(drop_relations(part) for part in parts if _reads_only_target(part))
 
     def conditions(self) -> tuple[Expression, ...]:
-        """ON, and what its clauses ask."""
+        """Return ON and the conditions of its clauses."""
         asked = (clause.condition for clause in self.clauses)
         return (self.on, *(condition for condition in asked if condition is not None))
 
     def values(self) -> tuple[Expression, ...]:
-        """What its clauses set."""
+        """Return the assigned values of its clauses."""
         return tuple(value for clause in self.clauses for value in clause.assignments.values())
 
     def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
-        """This MERGE with every tree changed that a source row has a part in."""
+        """Rewrite every tree of this MERGE that may involve a source row."""
         clauses = (
             clause if clause.when == BY_SOURCE else clause.rewrite(change)
             for clause in self.clauses

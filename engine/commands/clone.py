@@ -1,4 +1,4 @@
-"""CREATE TABLE … SHALLOW CLONE and DEEP CLONE: a table that begins with another one's files."""
+"""CREATE TABLE … SHALLOW CLONE and DEEP CLONE: a new table with the files of another one."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -42,11 +42,11 @@ class Clone(Command):
 
     @property
     def removes_rows(self) -> bool:
-        """Whether rows may be gone after it: a table that is there gives way with OR REPLACE alone."""
+        """Whether it may remove rows: only OR REPLACE replaces an existing table."""
         return self.replace
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done; the schema of a table that is there does not matter."""
+        """Refuse invalid parameters; the schema of an existing table does not matter."""
         if not self.source_table:
             what = "The clone has no source."
             raise RequestError(what, "Name the table to clone.", field="source_table")
@@ -56,7 +56,7 @@ class Clone(Command):
         check_point(self.version, self.timestamp, "CLONE")
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
         guard = " IF NOT EXISTS" if self.if_not_exists else ""
         point = point_sql(self.version, self.timestamp)

@@ -1,4 +1,4 @@
-"""Column definitions: fields of a schema as SQL, with what their metadata says."""
+"""Column definitions: fields of a schema as SQL, including their metadata."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
 
 
 def columns_sql(schema: StructType) -> str:
-    """The columns of a CREATE TABLE."""
+    """Render the columns of a CREATE TABLE."""
     return ", ".join(column_sql(column) for column in schema)
 
 
 def column_sql(field: StructField) -> str:
-    """One column: name, type and what is said of it."""
+    """Render one column: name, type and options."""
     parts = [name_sql(field.name), type_sql(read_declared_type(field))]
     if not field.nullable:
         parts.append("NOT NULL")
@@ -31,7 +31,7 @@ def column_sql(field: StructField) -> str:
 
 
 def type_sql(data_type: DataType) -> str:
-    """A type with the nullability and comments of the fields inside it."""
+    """Render a type with the nullability and comments of its fields."""
     match data_type:
         case StructType(fields):
             return f"STRUCT<{', '.join(_render_nested_field(field) for field in fields)}>"

@@ -22,10 +22,10 @@ from engine.storage.text_files import check_width
 def columnar_head(
     source: FileSource, path: str, rows: int, columns: int
 ) -> tuple[StructType, pa.Table]:
-    """The columns of a file, and the first rows of the first of them.
+    """Read the columns of a file, and the first rows of the first columns.
 
     Raises:
-        RequestError: it cannot be read, or has a column that no table can have.
+        RequestError: it is unreadable, or has a column of an unsupported type.
     """
     shown = source.uri.rpartition("/")[2]
     try:

@@ -1,4 +1,4 @@
-"""What every command is: a value, checked without Spark, that can say itself in SQL."""
+"""Commands: values, validated without Spark, with a form in SQL."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ PARSE: dict[str, Callable[[Any], Any]] = {"source": source_from_json}
 
 @dataclass(frozen=True, kw_only=True)
 class Command(ABC):
-    """Something to do to one table.
+    """An operation on one table.
 
     Attributes:
-        table: the name or URI in the statement, "" where the job names it.
-        destructive: whether rows or history may be gone afterwards, whatever its parameters say;
-            `removes_rows` is of this one.
-        subqueries: whether its condition may hold them.
+        table: the name or URI in the statement, "" if the job names it.
+        destructive: whether commands of this class may remove rows or history; `removes_rows` is
+            for this command.
+        subqueries: whether its condition may have subqueries.
     """
 
     kind: ClassVar[str] = ""
@@ -49,7 +49,7 @@ class Command(ABC):
 
     @property
     def removes_rows(self) -> bool:
-        """Whether rows or history may be gone after it, with the parameters that it has."""
+        """Whether it may remove rows or history, given its parameters."""
         return self.destructive
 
     @classmethod
@@ -59,10 +59,10 @@ class Command(ABC):
 
     @staticmethod
     def from_parameters(kind: Any, parameters: Any) -> "Command":  # noqa: ANN401 - JSON
-        """The command of a kind from JSON, its fields checked.
+        """Build a command of a kind from JSON, with its fields checked.
 
         Raises:
-            RequestError: an unknown kind, or a field that is missing, unknown or of a wrong type.
+            RequestError: the kind is unknown, or a field is missing, unknown or of a wrong type.
         """
         model = COMMANDS.get(kind) if isinstance(kind, str) else None
         if model is None:
@@ -79,8 +79,8 @@ class Command(ABC):
         """JSON-ready; `from_parameters` of it equals the command."""
         return {name: to_json(value) for name, value in vars(self).items()}
 
-    def validate(self, schema: StructType | None) -> None:  # noqa: B027 - most refuse nothing
-        """Refuse what cannot be done, to a table of that schema if it is known.
+    def validate(self, schema: StructType | None) -> None:  # noqa: B027 - most commands refuse nothing
+        """Refuse invalid parameters, and if a schema is given, those invalid for it.
 
         Raises:
             RequestError: (`ExpressionError` and others) `field` names the part.
@@ -88,7 +88,7 @@ class Command(ABC):
 
     @abstractmethod
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
 
     def condition(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
@@ -110,10 +110,10 @@ class Command(ABC):
         return row_condition(where, scope, clause, now_ms=now_ms, nested=nested)
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables that its source and its conditions name, as written.
+        """Return the tables named by its source and conditions, as written.
 
         Raises:
-            ExpressionError: (`StatementError`) a query that is not understood.
+            ExpressionError: (`StatementError`) a query does not parse.
         """
         source = getattr(self, "source", None)
         outer = source.tables_read() if isinstance(source, QuerySource | TableSource) else ()
@@ -123,47 +123,47 @@ class Command(ABC):
 
     @property
     def own_name(self) -> str:
-        """What it calls its own table."""
+        """The command's name for its own table."""
         return self.table or ANY_TABLE
 
     def is_own_name(self, name: str) -> bool:
-        """Return whether a name in its queries is the one that it has for its own table.
+        """Return whether a name in its queries is its name for its own table.
 
-        Case does not matter, but in a location.
+        Case does not matter, except in locations.
         """
         own = self.own_name
         return name == own or (not is_location(own) and name.lower() == own.lower())
 
     def other_tables_read(self) -> tuple[str, ...]:
-        """The tables that it reads under other names than its own table's, as written."""
+        """Return the tables it reads under names other than its own table's, as written."""
         return tuple(name for name in self.tables_read() if not self.is_own_name(name))
 
     @property
     def names_itself(self) -> bool:
-        """Whether its queries read its own table under the name that it has for it."""
+        """Whether its queries read its own table by its own name."""
         return any(map(self.is_own_name, self.tables_read()))
 
     def scope(self, schema: StructType) -> Scope:
-        """What its conditions may name: the table's columns, after its name or alias too."""
+        """Return the scope of its conditions: the table's columns, also with its name or alias."""
         names = (getattr(self, "alias", ""), self.table.rpartition(".")[2])
         return Scope((Relation(schema, "", tuple(name for name in names if name)),))
 
 
 def check_source(source: Source | None) -> None:
-    """Refuse a source that is none.
+    """Refuse an invalid source.
 
     Raises:
-        RequestError: as the source says.
+        RequestError: the source's own error.
     """
     if source is not None:
         source.validate()
 
 
 def check_new_columns(columns: StructType, field: str) -> None:
-    """Refuse columns without a name, and names that differ in case alone.
+    """Refuse columns without a name, and names that differ only in case.
 
     Raises:
-        RequestError: which one; `field` is the parameter.
+        RequestError: names the column; `field` is the parameter.
     """
     seen: set[str] = set()
     for column in columns:
@@ -178,10 +178,10 @@ def check_new_columns(columns: StructType, field: str) -> None:
 
 
 def check_columns(columns: tuple[str, ...], schema: StructType | None, field: str) -> None:
-    """Refuse columns that a schema does not have, and columns named twice.
+    """Refuse unknown and repeated columns.
 
     Raises:
-        RequestError: which one; `field` is the parameter.
+        RequestError: names the column; `field` is the parameter.
     """
     lowered = [column.lower() for column in columns]
     if len(set(lowered)) < len(lowered):
@@ -189,5 +189,5 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
         raise RequestError(what, "Name each once.", field=field)
     if schema is not None:
         for column in columns:
-            if schema.get(column) is None:  # a name may have dots and backticks itself
+            if schema.get(column) is None:  # a name may contain dots and backticks
                 Scope.from_schema(schema).resolve(column_path(column))

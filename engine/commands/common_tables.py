@@ -1,4 +1,4 @@
-"""WITH … before INSERT, MERGE, UPDATE and DELETE: each query of the statement gets what it names of it."""
+"""WITH … before INSERT, MERGE, UPDATE and DELETE, added to each query that uses its names."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,17 +21,17 @@ TAKES_COMMON_TABLES = ("INSERT", "MERGE", "UPDATE", "DELETE")
 
 @dataclass(frozen=True)
 class CommonTables:
-    """What WITH defines: its text, and the names in lower case."""
+    """The definitions of WITH: their text, and their names in lower case."""
 
     text: str
     names: frozenset[str]
 
     @classmethod
     def ahead(cls, cursor: StatementCursor) -> "CommonTables":
-        """The tables of the WITH that comes next.
+        """Parse the WITH ahead.
 
         Raises:
-            StatementError: something that is not understood.
+            StatementError: a syntax error.
         """
         cursor.need("WITH")
         start = cursor.index
@@ -39,10 +39,10 @@ class CommonTables:
         return cls(cursor.slice(start), frozenset(table.name.lower() for table in tables))
 
     def apply_to(self, command: Command) -> Command:
-        """The command, its queries with the definitions that they name.
+        """Add the definitions to the command's queries that use them.
 
         Raises:
-            StatementError: a stream, which reads a table and no query.
+            StatementError: the command is a stream, which reads a table and no query.
         """
         changes: dict[str, Any] = {}
         match command:
@@ -86,7 +86,7 @@ class CommonTables:
         return {column: self._condition(value) or value for column, value in values.items()}
 
     def _condition(self, given: Any) -> Any:  # noqa: ANN401 - as it is given
-        """An expression whose subqueries, the outermost, have the definitions before them."""
+        """Add the definitions to the outermost subqueries of an expression."""
         if not isinstance(given, str) or not self._is_named(given):
             return given
         cursor, parts, at = Cursor(tokenize(given), given), list[str](), 0
@@ -112,7 +112,7 @@ class CommonTables:
         return self._head(first.value) + rest
 
     def _head(self, word: str) -> str:
-        """What goes before a query that begins with a word; a WITH of its own is gone on with."""
+        """Return the text before a query, joining with a WITH of its own."""
         return f"WITH {self.text}, " if word == "WITH" else f"WITH {self.text} "
 
     def _is_named(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""DEFAULT as a value: what the table says of the column, else null."""
+"""DEFAULT as a value: the column's default in the table, else null."""
 
 from collections.abc import Sequence
 
@@ -19,16 +19,14 @@ def is_default(text: Given) -> bool:
 
 
 def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
-    """A value as it is given; for DEFAULT the text of the column's default.
+    """Return a value unchanged, or for DEFAULT the text of the column's default.
 
     Raises:
-        ExpressionError: the column is inside another, or the table computes it.
+        ExpressionError: the column is nested, or computed by the table.
     """
     if not is_default(text):
         return text
-    own = (
-        path if schema.get(path[0]) is not None else path[1:]
-    )  # the table's name or alias is before
+    own = path if schema.get(path[0]) is not None else path[1:]  # after the table's name or alias
     field = schema.get(own[0]) if len(own) == 1 else None
     if field is None:
         what = f"{'.'.join(path)} cannot be set to DEFAULT."
@@ -44,7 +42,7 @@ def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
 
 
 def default_tree(schema: StructType | None, name: str, *, now_ms: int) -> Expression:
-    """The tree of a column's default. Errors as `or_default`."""
+    """Return the tree of a column's default. Errors as in `or_default`."""
     text = or_default("DEFAULT", schema or StructType(), (name,))
     return parse_expression(str(text), StructType(), now_ms=now_ms)
 
@@ -56,10 +54,10 @@ def values_with_defaults(texts: Sequence[str], schema: StructType) -> tuple[str,
 
 
 def query_with_defaults(query: str, schema: StructType, columns: Sequence[str]) -> str:
-    """A query whose columns are for these of a table, each that is the word DEFAULT replaced.
+    """Replace DEFAULT items of a query by the defaults of the target columns.
 
     Raises:
-        ExpressionError: as `or_default`, or the query is not understood.
+        ExpressionError: as in `or_default`, or the query does not parse.
     """
     if "DEFAULT" not in query.upper():
         return query

@@ -1,4 +1,4 @@
-"""Commands that define a table: create and set properties."""
+"""Commands for table definitions: create and set properties."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ class Create(Command):
 
     @property
     def removes_rows(self) -> bool:
-        """Whether rows may be gone after it: a table that is there gives way with OR REPLACE alone."""
+        """Whether it may remove rows: only OR REPLACE replaces an existing table."""
         return self.replace
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done; the schema of a table that is there does not matter."""
+        """Refuse invalid parameters; the schema of an existing table does not matter."""
         check_source(self.source)
         if self.schema is None and self.source is None:
             what = "The table has neither columns nor a source."
@@ -65,7 +65,7 @@ class Create(Command):
         check_columns(self.clustering_columns, self.schema, "clustering_columns")
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
         guard = " IF NOT EXISTS" if self.if_not_exists else ""
         columns = f" ({columns_sql(self.schema)})" if self.schema is not None else ""
@@ -96,14 +96,14 @@ class SetProperties(Command):
     properties: Mapping[str, str] = parameter("Properties", "mapping")
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.properties or not all(self.properties):
             what = "There is no property to set."
             raise RequestError(what, "Give at least one.", field="properties")
         _check_properties(self.properties)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         properties = properties_sql(self.properties)
         return f"ALTER TABLE {table_sql(self.table)} SET TBLPROPERTIES {properties}"
 
@@ -121,20 +121,20 @@ class UnsetProperties(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.keys or not all(self.keys):
             what = "There is no property to unset."
             raise RequestError(what, "Give at least one.", field="keys")
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         guard = " IF EXISTS" if self.if_exists else ""
         keys = column_list(tuple(quote_string(key) for key in self.keys))
         return f"ALTER TABLE {table_sql(self.table)} UNSET TBLPROPERTIES{guard} {keys}"
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:
-    """Refuse a property that does not exist, a value it cannot take, and a constraint that calls a function of no list."""
+    """Refuse unknown properties, invalid values, and constraints with unlisted functions."""
     validate_properties(properties)
     for key, text in properties.items():
         if key.startswith(CONSTRAINT_PREFIX):

@@ -1,6 +1,6 @@
-"""The fields of commands: what a form, a schema and a command line need to know of each.
+"""Fields of commands, described for forms, schemas and the command line.
 
-A field is declared once, with `parameter`. `to_json` and `from_json` carry its values over JSON.
+A field is declared once, with `parameter`. `to_json` and `from_json` convert its values.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ MAX_ITEMS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """How a field is shown and sent.
+    """The display and transfer of a field.
 
     `kind` is one of text, condition, expression, expressions, assignments (column to expression),
     columns, integer, number, boolean, choice, mapping (text to text), texts, schema, timestamp,
-    source, clauses, steps. `json_type` is the JSON Schema type that goes with it.
+    source, clauses, steps. `json_type` is the matching JSON Schema type.
     """
 
     name: str
@@ -61,7 +61,7 @@ def parameter(
     choices: tuple[str, ...] = (),
     minimum: int | None = None,
 ) -> Any:  # noqa: ANN401 - a dataclass field
-    """A field of a command; without `default` it is required."""
+    """Declare a field of a command; without `default` it is required."""
     metadata = {"label": label, "kind": kind, "help": help, "choices": choices, "minimum": minimum}
     if kind in {"mapping", "assignments"} and default is not MISSING:
         return field(default_factory=lambda: dict(default), metadata=metadata)
@@ -69,7 +69,7 @@ def parameter(
 
 
 def parameters_of(model: type) -> tuple[Parameter, ...]:
-    """The declared fields of a command, a source or a clause, in order."""
+    """Return the declared fields of a command, a source or a clause, in order."""
     return tuple(_parameter(column) for column in fields(model) if "kind" in column.metadata)
 
 
@@ -91,7 +91,7 @@ def _parameter(model_field: "Field[Any]") -> Parameter:
 
 
 def to_json(value: Any) -> Any:  # noqa: ANN401 - a field's value to JSON
-    """A field's value as JSON."""
+    """Convert a field's value to JSON."""
     if isinstance(value, StructType):
         return type_to_json(value)
     if isinstance(value, tuple | list):
@@ -105,15 +105,15 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 - a field's value to JSON
 def values_from_json(
     model: type, given: Mapping[str, Any], parse: Mapping[str, Callable[[Any], Any]]
 ) -> dict[str, Any]:
-    """The values of a model's fields from JSON, each checked.
+    """Convert and check the values of a model's fields from JSON.
 
     Args:
         model: a dataclass of `parameter` fields.
-        given: by field name; nulls count as left out.
-        parse: converters of kinds that are defined above this module (source, clauses).
+        given: by field name; nulls count as omitted.
+        parse: converters for kinds defined above this module (source, clauses).
 
     Raises:
-        RequestError: an unknown or missing field, or a value of the wrong type; `field` names it.
+        RequestError: a field is unknown, missing, or of the wrong type; `field` names it.
     """
     parameters = {parameter.name: parameter for parameter in parameters_of(model)}
     for name in given:
@@ -185,7 +185,7 @@ def _convert_mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
 
 
 def _expression(value: Any) -> str:  # noqa: ANN401 - JSON
-    """SQL, whose columns are looked for when a schema is there; its functions now."""
+    """Check the functions of an SQL expression; its columns are checked against a schema later."""
     text = _text(value)
     check_calls(text)
     return text

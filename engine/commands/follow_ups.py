@@ -1,4 +1,4 @@
-"""What a write may ask for after its commit: that small files are joined, whatever the table says."""
+"""Options of a write for the time after its commit: compaction, overriding the table's setting."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _SAID = {"true": ON, "on": ON, "false": OFF, "off": OFF}
 
 
 def compaction_choice() -> Any:  # noqa: ANN401 - a dataclass field
-    """The field of a command that writes rows."""
+    """Declare the compaction field of a writing command."""
     return parameter(
         "Compact afterwards",
         "choice",
@@ -22,10 +22,10 @@ def compaction_choice() -> Any:  # noqa: ANN401 - a dataclass field
 
 
 def choice_option(choice: str) -> str:
-    """The choice as the value of a statement's option, "" where it is the table's."""
+    """Return the choice as an option's value in a statement, "" for the table's setting."""
     return "" if choice == AS_TABLE else {ON: "true", OFF: "false"}[choice]
 
 
 def choice_of(text: str | None) -> str | None:
-    """The choice that an option's value says, the table's where it says none; None: it is no value."""
+    """Parse an option's value as a choice; a missing one is the table's. None if invalid."""
     return AS_TABLE if text is None else _SAID.get(text.lower())

@@ -1,4 +1,4 @@
-"""The parts of docs/sql.md that follow from grammar and function tables: `python -m engine.commands.guide`."""
+"""Parts of docs/sql.md generated from the grammar: `python -m engine.commands.guide`."""
 
 import re
 import sys
@@ -21,10 +21,10 @@ _PART = re.compile(r"(<!-- from the grammar: (\w+) -->\n)(.*?)(<!-- end -->)", r
 
 
 def fill_guide(guide: str) -> str:
-    """The guide with each part between its marks as grammar and tables have it now.
+    """Fill each marked part of the guide from the current grammar and tables.
 
     Raises:
-        KeyError: a part that there is not.
+        KeyError: a part is unknown.
     """
     return _PART.sub(lambda part: f"{part[1]}{_PARTS[part[2]]()}\n{part[4]}", guide)
 
@@ -68,7 +68,7 @@ def _render_reserved() -> str:
 
 
 def _render_refusals() -> str:
-    """One line for the words that are refused for one reason."""
+    """Render one row of the list of refused keywords for each reason."""
     words: dict[str, list[str]] = {}
     for word, (_, remedy) in list_refusals().items():
         words.setdefault(remedy, []).append(word)
@@ -90,7 +90,7 @@ _PARTS: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    """Write docs/sql.md anew; 1 where that changed it."""
+    """Rewrite docs/sql.md; return 1 if it changed."""
     guide = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
     before = guide.read_text("utf-8")
     guide.write_text(fill_guide(before), "utf-8")

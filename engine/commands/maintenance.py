@@ -1,4 +1,4 @@
-"""Commands that keep a table in shape: optimize, reorg, vacuum, restore."""
+"""Maintenance commands: optimize, reorg, vacuum, restore."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -49,7 +49,7 @@ class Optimize(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.auto and (self.full or self.zorder_by):
             what = "OPTIMIZE of small files alone takes neither FULL nor ZORDER BY."
             raise RequestError(what, "Leave one of them out.", field="auto")
@@ -67,7 +67,7 @@ class Optimize(Command):
             self.condition(schema)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         full = " FULL" if self.full else ""
         order = f" ZORDER BY {column_list(self.zorder_by)}" if self.zorder_by else ""
         options = options_sql(
@@ -82,7 +82,7 @@ class Optimize(Command):
 
 @dataclass(frozen=True)
 class Reorg(Command):
-    """Rewrite files to purge what is marked deleted, or to fit another format's readers."""
+    """Rewrite files to purge deleted rows, or to suit readers of another format."""
 
     kind: ClassVar[str] = "reorg"
     label: ClassVar[str] = "Reorganize"
@@ -99,7 +99,7 @@ class Reorg(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.upgrade_uniform is not None and self.where:
             what = "REORG … UPGRADE UNIFORM takes no WHERE."
             raise RequestError(what, "Leave it out.", field="where")
@@ -107,7 +107,7 @@ class Reorg(Command):
             self.condition(schema)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         action = "PURGE"
         if self.upgrade_uniform is not None:
             action = f"UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = {self.upgrade_uniform})"
@@ -116,7 +116,7 @@ class Reorg(Command):
 
 @dataclass(frozen=True)
 class Vacuum(Command):
-    """Delete files that no version inside the retention needs."""
+    """Delete files needed by no version within the retention."""
 
     kind: ClassVar[str] = "vacuum"
     label: ClassVar[str] = "Vacuum"
@@ -140,7 +140,7 @@ class Vacuum(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         hours = self.retention_hours
         if hours is not None and not 0 <= hours <= MAX_RETENTION_HOURS:
             what = f"A retention of {hours} hours cannot be."
@@ -170,7 +170,7 @@ class Vacuum(Command):
         return max(asked_ms, 0)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         lite = " LITE" if self.lite else ""
         hours = "" if self.retention_hours is None else f" RETAIN {self.retention_hours:.15g} HOURS"
         options = options_sql({"overrideRetention": self.override_retention})
@@ -191,13 +191,13 @@ class Restore(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.version is None and self.timestamp is None:
             what = "RESTORE takes either a version or a time."
             raise RequestError(what, "Give one of them.", field="version")
         check_point(self.version, self.timestamp, "RESTORE")
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         point = point_sql(self.version, self.timestamp)
         return f"RESTORE TABLE {table_sql(self.table)} TO {point}"

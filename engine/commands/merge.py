@@ -1,6 +1,6 @@
-"""MERGE: its clauses, and what they mean over a target and a source.
+"""MERGE: its clauses, and their meaning over a target and a source.
 
-Columns of the target carry the relation "target", those of the source "source".
+Columns of the target have the relation "target", those of the source "source".
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ _FILLED_BY_TABLE = frozenset({"delta.generationExpression", "delta.identity.star
 
 @dataclass(frozen=True)
 class MergeClause:
-    """One WHEN: for which rows, under which condition, what is done."""
+    """One WHEN clause: its rows, condition and action."""
 
     when: str = parameter("When", "choice", choices=tuple(_ACTIONS))
     action: str = parameter(
@@ -73,10 +73,10 @@ class MergeClause:
         return {name: to_json(value) for name, value in vars(self).items()}
 
     def validate(self) -> None:
-        """Refuse an action that does not go with its WHEN.
+        """Refuse an action not allowed for its WHEN.
 
         Raises:
-            RequestError: which one.
+            RequestError: names the action.
         """
         if self.action not in _ACTIONS.get(self.when, ()):
             actions = [_ACTION_SQL[action] for action in _ACTIONS.get(self.when, ())]
@@ -122,7 +122,7 @@ class Merge(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         check_source(self.source)
         if isinstance(self.source, RowsSource) and not self.source.columns:
             what = "The columns of the rows after VALUES have no names."
@@ -139,7 +139,7 @@ class Merge(Command):
             raise RequestError(what, "Give one another alias.", field="source_alias")
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables that its source, its conditions and its clauses name, as written."""
+        """Return the tables named by its source, conditions and clauses, as written."""
         texts = (
             text
             for clause in self.clauses
@@ -157,10 +157,10 @@ class Merge(Command):
         now_ms: int | None = None,
         tables: Tables | None = None,
     ) -> "AnalysedMerge":
-        """Its conditions and assignments as trees; subqueries in clauses over `tables`.
+        """Parse its conditions and assignments; subqueries in clauses read `tables`.
 
         Raises:
-            ExpressionError: (`UnknownColumnError`) a part that does not fit the schemas.
+            ExpressionError: (`UnknownColumnError`) a part does not fit the schemas.
         """
         sides = _MergeSides(self, target, source, now_ms, tables)
         return AnalysedMerge(
@@ -169,7 +169,7 @@ class Merge(Command):
         )
 
     def choose_new_columns(self, source: StructType) -> StructType:
-        """The source's columns that the target is to have: those of `*`, and those set."""
+        """Choose the source columns the target must have: those of `*`, and assigned ones."""
         names = {self.target_alias.lower(), self.table.rpartition(".")[2].lower()}
         keys = (column_path(key.lower()) for clause in self.clauses for key in clause.assignments)
         paths = {path[1:] if len(path) > 1 and path[0] in names else path for path in keys}
@@ -177,10 +177,10 @@ class Merge(Command):
         return select_source_columns(source, paths, takes_all=takes_all)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command.
+        """Render the command as SQL; `parse_statement` returns an equal command.
 
-        Spark takes the clauses in the order of their WHEN alone: so they are written, and so they
-        come back. Which rows a clause reaches depends on the order of those of its own WHEN.
+        Spark requires the clauses in the order of their WHEN: they are written and read back in
+        this order. The rows a clause reaches depend on the order within its own WHEN only.
         """
         evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
         clauses = " ".join(c.sql() for when in _ACTIONS for c in self.clauses if c.when == when)
@@ -212,14 +212,14 @@ class _MergeSides:
         named = merge.source.table if isinstance(merge.source, TableSource) else ""
         named = named.rpartition(".")[2]
         if named.lower() in {name.lower() for name in names}:
-            named = ""  # of a table that is merged into itself the target has the name
+            named = ""  # in a merge of a table into itself the target has the name
         self._target = Relation(target, "target", names)
         self._source = Relation(source, "source", (merge.source_alias, named))
         self._evolves = merge.schema_evolution
         self._now_ms = now_ms
 
     def scope(self, when: str) -> Scope:
-        """The sides whose columns a clause may name; the other one's name means nothing else."""
+        """Return the sides a clause may use; the other side's name is reserved."""
         if when == NOT_MATCHED:
             return Scope((self._source,), taken=self._target.called)
         if when == BY_SOURCE:
@@ -256,10 +256,10 @@ class _MergeSides:
         return analysed
 
     def _star(self, *, keeps_fields: bool) -> dict[tuple[str, ...], Expression]:
-        """What `*` sets.
+        """Return the assignments of `*`.
 
-        Where the schema evolves, and rows that are there are updated, a struct that lacks fields
-        keeps the target's.
+        If the schema evolves and existing rows are updated, a struct keeps the target's fields it
+        lacks.
         """
         assignments: dict[tuple[str, ...], Expression] = {}
         for field in self._target.schema:

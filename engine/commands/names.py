@@ -1,4 +1,4 @@
-"""Names and literals in statements: written so that the statement parser reads them back."""
+"""Names and literals in statements, in a form the statement parser reads back."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _STATEMENT_WORDS = frozenset(
 
 
 def table_sql(table: str) -> str:
-    """A table's name, or delta.`uri` for a URI; "t" where the job names the table."""
+    """Render a table's name, or delta.`uri` for a URI; "t" if the job names the table."""
     if not table:
         return ANY_TABLE
     if is_location(table):
@@ -59,7 +59,7 @@ def name_sql(name: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A name in backticks."""
+    """Quote a name in backticks."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -75,7 +75,7 @@ def properties_sql(properties: Mapping[str, str]) -> str:
 
 
 def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
-    """` WITH ('option' = 'value')` of the options that are set, else nothing."""
+    """Render ` WITH ('option' = 'value')` for the options set, else nothing."""
     given = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()
@@ -90,5 +90,5 @@ def render_where(where: Given | None) -> str:
 
 
 def plain_names(columns: Iterable[str]) -> list[str]:
-    """Columns by their names: as written, or what stands between backticks."""
+    """Return the names of columns, without backticks."""
     return [".".join(column_path(name)) if "`" in name else name for name in columns]

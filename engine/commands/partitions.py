@@ -1,4 +1,4 @@
-"""PARTITION (p = 1, q): constants for partition columns, and which partitions an overwrite replaces."""
+"""PARTITION (p = 1, q): constants for partition columns, and the partitions to overwrite."""
 
 from collections.abc import Mapping
 
@@ -22,11 +22,11 @@ def partition_sql(partition: Mapping[str, str]) -> str:
 
 
 def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
-    """The constants by the table's spelling of their columns, in the columns' types.
+    """Return the constants by column name, in the columns' types.
 
     Raises:
-        RequestError: a column that is not there.
-        ExpressionError: a value that its column cannot hold.
+        RequestError: a column does not exist.
+        ExpressionError: a column cannot hold its value.
     """
     values: dict[str, Expression] = {}
     for name, text in partition.items():
@@ -41,7 +41,7 @@ def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str,
 
 
 def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:
-    """The rows of the partitions that an overwrite replaces; None for every one."""
+    """Return the condition for the partitions an overwrite replaces; None for all."""
     values = static_values(partition, schema)
     if not values:
         return None
@@ -51,11 +51,11 @@ def partition_condition(partition: Mapping[str, str], schema: StructType) -> Exp
 
 
 def check_partition(partition: Mapping[str, str], source: Source) -> None:
-    """Refuse values that are no constants, and columns named twice.
+    """Refuse values other than constants, and repeated columns.
 
     Raises:
-        RequestError: which one.
-        ExpressionError: a value that does not parse.
+        RequestError: names the column.
+        ExpressionError: a value does not parse.
     """
     lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
     if len(set(lowered)) < len(lowered):

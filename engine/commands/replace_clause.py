@@ -1,4 +1,4 @@
-"""INSERT INTO … REPLACE USING and REPLACE ON: the new rows say which rows of the table they replace."""
+"""INSERT INTO … REPLACE USING and REPLACE ON: the new rows select the rows they replace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _FEW = 1000
 
 @dataclass(frozen=True)
 class ReplaceClause:
-    """What an overwrite says of the rows that it replaces: by columns (`using`), or by a condition."""
+    """The rows an overwrite replaces: by columns (`using`), or by a condition."""
 
     source: Source
     using: tuple[str, ...]
@@ -35,10 +35,10 @@ class ReplaceClause:
 
 
 def check_matched(source: Source, using: tuple[str, ...], schema: StructType | None) -> None:
-    """Refuse sources that cannot be read twice, and columns there are not.
+    """Refuse sources readable only once, and unknown columns.
 
     Raises:
-        RequestError: which one.
+        RequestError: names the source or column.
     """
     if isinstance(source, FileSource | DataFrameSource | ArrowSource):
         what = "REPLACE USING and REPLACE ON do not read files or rows of the program."
@@ -47,11 +47,11 @@ def check_matched(source: Source, using: tuple[str, ...], schema: StructType | N
 
 
 def match_condition(replacing: ReplaceClause, columns: Sequence[str]) -> str:
-    """The rows of the table that a new row replaces, as a condition over them.
+    """Return a condition for the rows of the table a new row replaces.
 
-    Few rows that are written out are compared one by one, which statistics and row-level resolution
-    understand; any other source is a subquery. `columns` are the table's columns that the source's
-    are for, in order; none where it has names of its own.
+    A few literal rows are compared one by one, which suits statistics and row-level resolution; any
+    other source becomes a subquery. `columns` are the target columns of the source's columns, in
+    order; empty if it has names of its own.
     """
     source, using = replacing.source, replacing.using
     if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
@@ -85,7 +85,7 @@ def _name_of(source: Source) -> str:
 
 
 def render_replace(replacing: ReplaceClause, into: str) -> str:
-    """The statement; `into` is what stands between INSERT and REPLACE, a space before it."""
+    """Render the statement; `into` is the text between INSERT and REPLACE, with a leading space."""
     if replacing.using:
         using = column_list(replacing.using)
         return f"INSERT{into} REPLACE USING {using} {replacing.source.sql()}"

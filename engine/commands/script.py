@@ -18,7 +18,7 @@ _ALONE = frozenset({"stream", "script"})
 
 @dataclass(frozen=True)
 class Script(Command):
-    """Statements in their order. There is no transaction around them: what has committed stays."""
+    """Statements in order. There is no transaction around them: earlier commits remain."""
 
     kind: ClassVar[str] = "script"
     label: ClassVar[str] = "Script"
@@ -41,8 +41,8 @@ class Script(Command):
         steps = [{"kind": step.kind, "parameters": step.parameters()} for step in self.steps]
         return {"table": self.table, "steps": steps}
 
-    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own
-        """Refuse what no step could do; each step is held against its table's schema when its turn comes."""
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own schemas
+        """Refuse steps invalid on any table; each is checked against its schema when it runs."""
         if not 1 <= len(self.steps) <= MAX_STEPS:
             what = f"The script has {len(self.steps)} steps."
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
@@ -53,11 +53,11 @@ class Script(Command):
             step.validate(None)
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables that its steps read, as written."""
+        """Return the tables its steps read, as written."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.tables_read()))
 
     def other_tables_read(self) -> tuple[str, ...]:
-        """The tables that its steps read beside their own and the job's, as written."""
+        """Return the tables its steps read besides their own and the job's, as written."""
         named = (name for step in self.steps for name in step.other_tables_read())
         return tuple(dict.fromkeys(name for name in named if name.lower() != ANY_TABLE))
 
@@ -67,11 +67,11 @@ class Script(Command):
         return any(name.lower() == ANY_TABLE for name in self.tables_read())
 
     def tables_changed(self) -> tuple[str, ...]:
-        """The tables its steps name, "" for the one the job names, in order."""
+        """Return the tables its steps name, "" for the job's, in order."""
         return tuple(step_table(step) for step in self.steps)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         steps = (
             step if step_table(step) else replace(step, table=self.table) for step in self.steps
         )
@@ -84,12 +84,12 @@ def fits_a_script(command: type[Command]) -> bool:
 
 
 def makes_table(step: Command) -> bool:
-    """Whether a step may name a table that is not there yet."""
+    """Return whether a step may name a table to be created."""
     return isinstance(step, Create | Clone)
 
 
 def step_table(step: Command) -> str:
-    """The table that a step names, "" where it is the job's."""
+    """Return the table a step names, "" for the job's."""
     return "" if step.table == ANY_TABLE else step.table
 
 

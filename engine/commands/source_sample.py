@@ -1,7 +1,7 @@
-"""A file looked at before a job loads it: inferred columns, and the first rows as they would be written.
+"""Preview of a file before a job loads it: inferred columns, and the first rows as written.
 
-Run as a program it looks at one file within bounds of memory, for files that unfold: it reads a request
-as JSON and writes the sample, or what is wrong, as JSON.
+Run as a program, it reads one file within a memory limit, for files that may expand: it reads a
+request as JSON and writes the sample, or the error, as JSON.
 """
 
 import json
@@ -64,10 +64,10 @@ class SampleColumn:
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """A row of the first columns. `misfits` are the places of values that their types do not hold.
+    """A row of the first columns. `misfits` are the indices of values their types cannot hold.
 
-    `fate` is what becomes of it by the source's `bad_rows`: fails, dropped, nulled, or "" for a row
-    that is written as it is shown. `problem` says what is wrong with the row as a whole.
+    `fate` is its outcome under the source's `bad_rows`: fails, dropped, nulled, or "" for a row
+    written as shown. `problem` describes a fault of the row as a whole.
     """
 
     values: list[str | None]
@@ -82,12 +82,13 @@ class FileSample:
 
     Attributes:
         columns: all of them.
-        rows: the first, of the first `SHOWN_COLUMNS` columns.
-        sampled_rows: how many rows the types were inferred from; None where the file says them itself.
+        rows: the first rows, of the first `SHOWN_COLUMNS` columns.
+        sampled_rows: the number of rows the types were inferred from; None if the file declares
+            types.
         is_whole: whether these were all rows of the file.
-        schema_json: Delta's schema for the job to write; "" where a choice cannot be.
-        mapped_names: names that a table can have with column mapping alone.
-        is_changed: whether a type is another than inferred.
+        schema_json: Delta's schema for the job to write; "" if a choice is invalid.
+        mapped_names: names a table can only have with column mapping.
+        is_changed: whether a type differs from the inferred one.
     """
 
     columns: list[SampleColumn]
@@ -160,7 +161,7 @@ def _text_row(
             values.append(given if isinstance(given, str) else json.dumps(given, default=str))
     bad_rows = source.bad_rows
     if bad_rows == "null" and (line.problem or source.format == "json"):
-        bad_rows = "drop"  # a line that is no record has no value to be null
+        bad_rows = "drop"  # an invalid line has no values to replace by null
     return _row(values, misfits, bad_rows, line.problem)
 
 
@@ -179,7 +180,7 @@ def _cut(text: str) -> str:
 def _convert_to_stored(
     column: pa.ChunkedArray, source: StructField, target: StructField
 ) -> tuple[list[str | None], set[int]]:
-    """Values as their column would store them, and the places of those that it cannot."""
+    """Convert values as their column stores them; return also the indices of invalid ones."""
     texts = arrow_texts(column)
     try:
         way = plan_storage(source.type, target.type, source.name)
@@ -194,7 +195,7 @@ def _convert_to_stored(
         try:
             texts[place] = _cast_text(value, source.type, target.type)
         except CannotEvaluateError:
-            continue  # Spark's own way of writing it is not known here: the file's value stands
+            continue  # Spark's form is unknown here: show the file's value
         except (Misfit, pa.ArrowException, OverflowError):
             bad.add(place)
     return texts, bad
@@ -210,7 +211,7 @@ def _cast_text(value: pa.Scalar, source: DataType, target: DataType) -> str | No
 def _apply_chosen_types(
     inferred: StructType, chosen: Mapping[str, str], *, stores: bool
 ) -> tuple[list[SampleColumn], list[StructField]]:
-    """The columns under the types that were chosen; `stores`: the file's values have types already."""
+    """Apply the chosen types to the columns; `stores`: the file's values already have types."""
     columns, fields = [], []
     for own in inferred:
         said, problem, declared = type_sql(own.type), "", StructField(own.name, own.type)
@@ -262,7 +263,7 @@ def _sample(
     is_whole: bool,
 ) -> FileSample:
     schema = StructType(tuple(fields))
-    check_names(schema, "name")  # a name twice, whatever its case
+    check_names(schema, "name")  # a repeated name, ignoring case
     faulty = any(column.problem for column in columns)
     return FileSample(
         columns,
@@ -284,7 +285,7 @@ def _is_plain(field: StructField) -> bool:
 
 
 def sample_from_json(given: Mapping[str, Any]) -> FileSample:
-    """The sample that `main` wrote."""
+    """Parse a sample written by `main`."""
     rest = {name: value for name, value in given.items() if name not in ("columns", "rows")}
     columns = [SampleColumn(**column) for column in given["columns"]]
     return FileSample(columns=columns, rows=[SampleRow(**row) for row in given["rows"]], **rest)
@@ -296,7 +297,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     try:
         source = source_from_json(request["source"])
-        assert isinstance(source, FileSource)  # noqa: S101 - who asks has made sure
+        assert isinstance(source, FileSource)  # noqa: S101 - checked by the caller
         answer = {"sample": asdict(sample_file(source, Path(request["path"]), request["types"]))}
     except RequestError as error:
         answer = {"error": {"what": error.what, "remedy": error.remedy, "field": error.field}}

@@ -1,4 +1,4 @@
-"""Where the rows of a write come from: files, rows that are written out, another table, the program."""
+"""Sources of a write's rows: files, literal rows, another table, the program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class FileSource(_AsJson):
     )
 
     def sql(self) -> str:
-        """The rows as a SELECT."""
+        """Render the rows as a SELECT."""
         options = [quote_string(self.uri), f"format => {quote_string(self.format)}"]
         for name, default in _FILE_OPTIONS.items():
             value = getattr(self, name)
@@ -60,10 +60,10 @@ class FileSource(_AsJson):
         return f"SELECT * FROM read_files({', '.join(options)})"  # noqa: S608 - never run
 
     def validate(self) -> None:
-        """Refuse a CSV dialect that is none.
+        """Refuse an invalid CSV dialect.
 
         Raises:
-            RequestError: a delimiter or quote that is not one character.
+            RequestError: a delimiter or quote is not one character.
         """
         for name in ("delimiter", "quote"):
             if len(getattr(self, name)) != 1:
@@ -95,20 +95,20 @@ class RowsSource(_AsJson):
     )
 
     def sql(self) -> str:
-        """The rows as VALUES."""
+        """Render the rows as VALUES."""
         return "VALUES " + ", ".join(f"({', '.join(row)})" for row in self.rows)
 
     def query(self) -> str:
-        """The rows as a SELECT that names the columns, where VALUES alone cannot."""
+        """Render the rows as a SELECT with column names, which VALUES lacks."""
         listed = f" ({', '.join(map(name_sql, plain_names(self.columns)))})" if self.columns else ""
         return f"SELECT * FROM {self.sql()} AS {_VALUES}{listed}"  # noqa: S608 - parsed again
 
     def validate(self) -> None:
-        """Refuse rows of different widths, and values that are none.
+        """Refuse rows of different widths, and invalid values.
 
         Raises:
-            RequestError: none at all, too many, or of a width unlike the others.
-            ExpressionError: one of the first values is no expression, or names a column.
+            RequestError: there are none, too many, or some of another width.
+            ExpressionError: one of the first values does not parse, or names a column.
         """
         widths = {len(row) for row in self.rows} | ({len(self.columns)} if self.columns else set())
         if not self.rows or len(self.rows) > MAX_ROWS or len(widths) != 1 or widths == {0}:
@@ -139,14 +139,14 @@ class TableSource(_AsJson):
     )
 
     def sql(self) -> str:
-        """The rows as a SELECT."""
+        """Render the rows as a SELECT."""
         columns = ", ".join(self.columns) or "*"
         version = "" if self.version is None else f" VERSION AS OF {self.version}"
         alias = f" AS {quote_name(self.alias)}" if self.alias else ""
         return f"SELECT {columns} FROM {table_sql(self.table)}{version}{alias}{render_where(self.where)}"  # noqa: S608
 
     def tables_read(self) -> tuple[str, ...]:
-        """The table it names."""
+        """Return the table it names."""
         return (self.table,)
 
     def validate(self) -> None:
@@ -164,7 +164,7 @@ class TableSource(_AsJson):
 class QuerySource(_AsJson):
     """Rows of a SELECT over Delta tables: joins, groups, windows, unions, subqueries.
 
-    `columns` name what comes out, in order; empty leaves the query's own names.
+    `columns` name the output columns in order; empty keeps the query's own names.
     """
 
     kind: ClassVar[str] = "query"
@@ -175,22 +175,22 @@ class QuerySource(_AsJson):
     )
 
     def sql(self) -> str:
-        """The query as it was written."""
+        """Return the query as written."""
         return self.query
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables it names, as written.
+        """Return the tables it names, as written.
 
         Raises:
-            ExpressionError: it is not understood.
+            ExpressionError: it does not parse.
         """
         return tables_in_query(read_query_text(self.query))
 
     def validate(self) -> None:
-        """Refuse what is no query, or names one column twice.
+        """Refuse an invalid query, and repeated columns.
 
         Raises:
-            ExpressionError: it is not understood; `position` is the offset of the fault.
+            ExpressionError: it does not parse; `position` is the offset of the error.
             RequestError: a column is named twice.
         """
         read_query_text(self.query)
@@ -202,12 +202,12 @@ class QuerySource(_AsJson):
 
 @dataclass(frozen=True)
 class DataFrameSource:
-    """Rows of a DataFrame of the calling program. Trusted code alone makes one: it has no JSON.
+    """Rows of a DataFrame of the calling program, built only by trusted code: it has no JSON form.
 
-    `frame` is Spark's, and `names` are what may stand before its columns in conditions and values.
-    `columns`, where given, are the table's columns that its own are for, in order. `save_mode` is that
-    of `df.write.save`: the log calls the commit a WRITE of that mode also where it makes the table.
-    `is_made_anew` says that whoever runs the command again makes the frame again, as of SQL text.
+    `frame` is Spark's, and `names` are the qualifiers of its columns in conditions and values.
+    `columns`, if given, are its target columns in the table, in order. `save_mode` is that of
+    `df.write.save`: the log records a WRITE of this mode even if it creates the table.
+    `is_made_anew` means that a retry builds the frame again, as for SQL text.
     """
 
     kind: ClassVar[str] = "data_frame"
@@ -218,11 +218,11 @@ class DataFrameSource:
     is_made_anew: bool = False
 
     def sql(self) -> str:
-        """A name for it."""
+        """Return a placeholder statement."""
         return "SELECT * FROM a_data_frame"
 
     def validate(self) -> None:
-        """Nothing to refuse here: Spark knows what it holds."""
+        """Accept everything: Spark knows the content."""
 
     def as_json(self) -> NoReturn:
         """There is none.
@@ -244,7 +244,7 @@ class ArrowSource:
     by_position: bool = False
 
     def sql(self) -> str:
-        """The rows by their name."""
+        """Render the rows by their name."""
         return f"SELECT * FROM {table_sql(self.name)}"  # noqa: S608 - never run
 
     def validate(self) -> None:
@@ -270,10 +270,10 @@ SOURCES: dict[str, type[Sendable]] = {
 
 
 def source_from_json(given: Any) -> Sendable:  # noqa: ANN401 - JSON
-    """The source that a JSON object describes.
+    """Parse a source from a JSON object.
 
     Raises:
-        RequestError: it describes none; `field` names the part.
+        RequestError: it is invalid; `field` names the part.
     """
     if isinstance(given, Sendable):
         return given
@@ -290,7 +290,7 @@ def source_from_json(given: Any) -> Sendable:  # noqa: ANN401 - JSON
 
 
 def exact_texts(given: Mapping[str, Any]) -> dict[str, str]:
-    """The texts whose blanks matter, such as a delimiter that is a tab."""
+    """Return the texts with significant blanks, such as a tab as delimiter."""
     return {name: given[name] for name in _EXACT if isinstance(given.get(name), str)}
 
 
@@ -304,7 +304,7 @@ def _rows(given: Any) -> tuple[tuple[str, ...], ...]:  # noqa: ANN401 - JSON
 
 
 def _literal(value: Any) -> str:  # noqa: ANN401 - JSON
-    """A JSON value as a SQL literal; texts are SQL already."""
+    """Render a JSON value as a SQL literal; texts are SQL already."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

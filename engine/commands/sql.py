@@ -1,6 +1,6 @@
-"""Statements to commands: a small grammar that knows these statements and refuses all others.
+"""Parsing of statements to commands: a small grammar that refuses all other statements.
 
-Conditions inside a statement stay text here; they become trees when the command meets a schema.
+Conditions in a statement remain text here; they become trees once the schema is known.
 """
 
 from collections.abc import Callable, Mapping
@@ -220,7 +220,7 @@ STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
 
 
 def describe_syntax(read: Callable[[StatementCursor], Command]) -> str:
-    """How the statement is written that `read` reads, on one line."""
+    """Describe the syntax of the statement parsed by `read`, on one line."""
     if read is alter:
         changes = dict.fromkeys(" ".join(words) for words, _ in CHANGES)
         return f"ALTER TABLE t {' | '.join(changes)} \u2026"
@@ -228,11 +228,11 @@ def describe_syntax(read: Callable[[StatementCursor], Command]) -> str:
 
 
 def parse_statement(text: str) -> Command:
-    """The command that a statement says.
+    """Parse a statement to a command.
 
     Raises:
-        StatementError: it says none that is known, or ends in DRY RUN, which no command holds;
-            `position` is the offset of the fault.
+        StatementError: it is not a known statement, or ends in DRY RUN, which is not part of a
+            command; `position` is the offset of the error.
     """
     command, dry_run = parse_request(text)
     if dry_run:
@@ -243,10 +243,10 @@ def parse_statement(text: str) -> Command:
 
 
 def parse_request(text: str) -> tuple[Command, bool]:
-    """The command and whether the statement ends in DRY RUN. Errors as `parse_statement`.
+    """Parse a statement; return the command and whether it ends in DRY RUN.
 
-    Several statements with semicolons between them are one `Script`, which a DRY RUN at the end of
-    the last plans as a whole.
+    Several statements separated by semicolons become one `Script`; a DRY RUN at the end of the last
+    applies to all. Errors as in `parse_statement`.
     """
     cursor = StatementCursor.from_text(text)
     parts = _statements(cursor)
@@ -266,7 +266,7 @@ def parse_request(text: str) -> tuple[Command, bool]:
 
 
 def _statements(cursor: StatementCursor) -> list[list[Token]]:
-    """The tokens of each statement; a semicolon is part of no statement."""
+    """Split tokens into statements, without the semicolons."""
     parts: list[list[Token]] = [[]]
     for token in cursor.tokens:
         if token.kind == "symbol" and token.value == ";":

@@ -30,14 +30,14 @@ def alter(cursor: StatementCursor) -> Command:
     change = next((read for words, read in CHANGES if cursor.take(*words)), None)
     if change is None and cursor.peek() in {"ALTER", "CHANGE"}:
         cursor.index += 1
-        change = _change  # COLUMN may be left out
+        change = _change  # COLUMN is optional
     if change is None:
         raise _not_known(cursor)
     return change(cursor, table)
 
 
 def _not_known(cursor: StatementCursor) -> StatementError:
-    """Spark's other changes, with what does the same here."""
+    """Build the error for Spark's other changes, with the alternative here."""
     words = f"{cursor.peek()} {cursor.peek(1)}"
     if words not in OTHER_CHANGES:
         cursor.refuse("no change of a table begins so")
@@ -86,7 +86,7 @@ def _add_columns(cursor: StatementCursor, table: str) -> Command:
 
 
 def _parent(cursor: StatementCursor) -> str:
-    """The names before the last dot, as written; the cursor stays before the last name."""
+    """Take the names before the last dot, as written, leaving the cursor before the last name."""
     start, count = cursor.index, 0
     while cursor.token(1) is not None and cursor.peek(1) == ".":
         cursor.name()

@@ -27,7 +27,7 @@ _DEFAULT_STOPS = ("NOT", "COMMENT", "GENERATED", "FIRST", "AFTER", "CONSTRAINT")
 
 
 def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...], dict[str, str]]:
-    """The columns in brackets, and CHECK constraints as the properties that hold them.
+    """Parse the columns in parentheses, and CHECK constraints as properties.
 
     Raises:
         StatementError: something else is ahead.
@@ -96,7 +96,7 @@ def column_definition(cursor: StatementCursor) -> StructField:
 
 
 def _column_option_error(cursor: StatementCursor) -> StatementError:
-    """What Spark takes after a column's type, and this grammar does not."""
+    """Build the error for a column option Spark allows and this grammar does not."""
     if cursor.peek() == "CHECK":
         what = "A CHECK beside a column is not understood."
         remedy = "Put it after the columns: CONSTRAINT name CHECK (condition)."

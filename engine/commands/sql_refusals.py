@@ -1,4 +1,4 @@
-"""Statements that are known and not run here: each refused by name, with what to do instead."""
+"""Known but unsupported statements: each is refused by name, with an alternative."""
 
 from collections.abc import Callable, Sequence
 
@@ -48,7 +48,7 @@ _IN_PYTHON = {
 
 
 def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementError:
-    """The refusal of the statement ahead, which no grammar here has."""
+    """Build the error for the unsupported statement ahead."""
     word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
     position = cursor.position
     if word in _TRANSACTIONS:
@@ -71,7 +71,7 @@ def opens_transaction(cursor: StatementCursor) -> bool:
 
 
 def refuse_transaction(word: str) -> tuple[str, str]:
-    """Return why there is no transaction of several statements, and what to do instead."""
+    """Return why there are no transactions of several statements, and the alternative."""
     what = f"{word} is not supported: a transaction covers one table and one statement."
     remedy = (
         "Use MERGE to change a table in one commit, or send statements with ; between them: each "
@@ -82,7 +82,7 @@ def refuse_transaction(word: str) -> tuple[str, str]:
 
 
 def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:
-    """A SELECT names the page of its table that shows the rows of its condition."""
+    """Build the error for a SELECT, with the page that shows its table's matching rows."""
     position, table, condition = cursor.position, "", ""
     try:
         query = read_query(cursor)
@@ -90,7 +90,7 @@ def _query(cursor: StatementCursor, word: str) -> OnlyReadsError:
             table, condition = _table_and_condition(select)
             break
     except StatementError:
-        pass  # what it reads is not told; that it reads is
+        pass  # report only that it reads
     return _only_reads(word, "data", table, condition, position)
 
 
@@ -167,7 +167,7 @@ def _copy(cursor: StatementCursor) -> tuple[str, str]:
         cursor.need("FILEFORMAT", "=")
         kind = cursor.name().lower()
     except StatementError:
-        pass  # the example stays
+        pass  # keep the example
     table, place, kind = table[:200], place[:200], kind[:20]
     rows = f"read_files({quote_string(place)}, format => {quote_string(kind)})"
     remedy = f"Load the files once: INSERT INTO {table_sql(table)} BY NAME SELECT * FROM {rows}."  # noqa: S608
@@ -218,5 +218,5 @@ _REFUSED: dict[str, Callable[[StatementCursor], tuple[str, str]]] = {
 
 
 def list_refusals() -> dict[str, tuple[str, str]]:
-    """What is said of each statement that is refused by name, by its first word."""
+    """Return the error texts of statements refused by name, by first word."""
     return {word: say(StatementCursor.from_text(word)) for word, say in _REFUSED.items()}

@@ -35,7 +35,7 @@ _STAR = (ItemSyntax((), star=True),)
 def source(
     cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
 ) -> Source:
-    """The source ahead. `columns` are those an INSERT names.
+    """Parse the source ahead. `columns` are those an INSERT names.
 
     Raises:
         StatementError: something else is ahead.
@@ -52,7 +52,7 @@ def source(
 def select(
     cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
 ) -> Source:
-    """A query: of read_files(…), of one table with a WHERE, or of any shape that is understood.
+    """Parse a query: read_files(…), one table with a WHERE, or any supported query.
 
     Raises:
         StatementError: something else is ahead.
@@ -69,12 +69,12 @@ def select(
 
 
 def rows_of_values(cursor: StatementCursor) -> RowsSource | None:
-    """The rows of SELECT * FROM VALUES … AS name (columns), moved past; None if something else is ahead.
+    """Parse SELECT * FROM VALUES … AS name (columns); return None if something else is ahead.
 
-    So Spark has rows with names for their columns in a MERGE.
+    In this form Spark has literal rows with column names in a MERGE.
 
     Raises:
-        StatementError: (`ExpressionError`) it begins so, and is not understood.
+        StatementError: (`ExpressionError`) it begins this way, and does not parse.
     """
     if [cursor.peek(offset) for offset in range(4)] != ["SELECT", "*", "FROM", "VALUES"]:
         return None
@@ -103,7 +103,7 @@ def _parse_values_rows(cursor: StatementCursor, query: QuerySyntax) -> RowsSourc
 
 
 def _reads_files(cursor: StatementCursor) -> bool:
-    """Whether a SELECT is ahead whose FROM begins with READ_FILES."""
+    """Return whether a SELECT from READ_FILES is ahead."""
     if cursor.peek() != "SELECT":
         return False
     offset, depth = 1, 0
@@ -116,7 +116,7 @@ def _reads_files(cursor: StatementCursor) -> bool:
 def _parse_table_select(
     cursor: StatementCursor, query: QuerySyntax, *, by_position: bool
 ) -> TableSource | None:
-    """A SELECT of one table without groups, order or subqueries; None for any other."""
+    """Parse a SELECT of one table without groups, order or subqueries; return None for others."""
     body = query.body
     ends = query.common or query.order or query.limit is not None or query.offset
     if ends or not isinstance(body, SelectSyntax) or not isinstance(body.source, TableName):
@@ -162,7 +162,7 @@ def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:
 
 def _row(cursor: StatementCursor) -> tuple[str, ...]:
     if cursor.peek() != "(" and not cursor.at_end:
-        return (cursor.take_until(",", ")", "DRY RUN"),)  # one value may stand without brackets
+        return (cursor.take_until(",", ")", "DRY RUN"),)  # one value needs no parentheses
     cursor.need("(")
     row = items(cursor, ")")
     cursor.need(")")

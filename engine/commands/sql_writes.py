@@ -52,7 +52,7 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
 
 @dataclass(frozen=True)
 class _InsertTarget:
-    """What stands between INTO and the rows."""
+    """The part between INTO and the rows."""
 
     table: str
     alias: str
@@ -88,7 +88,7 @@ def _refuse_alias(cursor: StatementCursor, into: _InsertTarget) -> None:
 
 
 def _partition(cursor: StatementCursor) -> dict[str, str]:
-    """PARTITION (p = 1, q): constants by column, "" for columns whose values come with the rows."""
+    """Parse PARTITION (p = 1, q): constants by column, "" for columns with values in the rows."""
     cursor.need("PARTITION", "(")
     values: dict[str, str] = {}
     while True:
@@ -139,7 +139,7 @@ def _parse_replace(
 
 
 def _parse_aliased_rows(cursor: StatementCursor, into: _InsertTarget) -> tuple[Source, str]:
-    """The rows of REPLACE ON: a query in brackets may have an alias."""
+    """Parse the rows of REPLACE ON, with an alias after a query in parentheses."""
     by_position = not into.by_name
     if not cursor.take("("):
         return source(cursor, into.columns, by_position=by_position), ""
@@ -175,10 +175,10 @@ def _all_static(partition: Mapping[str, str]) -> bool:
 
 
 def compaction(cursor: StatementCursor, options: Mapping[str, str]) -> str:
-    """What the options say of joining small files after the write.
+    """Return the compaction choice of the options.
 
     Raises:
-        StatementError: neither true nor false.
+        StatementError: it is neither true nor false.
     """
     choice = choice_of(options.get(OPTION))
     if choice is None:
@@ -247,11 +247,11 @@ def takes_stream(cursor: StatementCursor) -> bool:
 
 
 def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> Stream:
-    """The rest of a stream: its source and the closing bracket.
+    """Parse the rest of a stream: its source and the closing parenthesis.
 
     Raises:
         StatementError: something else is ahead.
-        RequestError: an option is not what it should be.
+        RequestError: an option is invalid.
     """
     parameters = {
         STREAM_OPTIONS[name]: value for name, value in options.items() if name in STREAM_OPTIONS
@@ -269,10 +269,10 @@ def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> S
 def refuse_stream_options(
     cursor: StatementCursor, options: Mapping[str, str], taken: Sequence[str] = ("mergeSchema",)
 ) -> None:
-    """Refuse options that only a stream has, `taken` ones excepted.
+    """Refuse options only streams have, except those in `taken`.
 
     Raises:
-        StatementError: one is there.
+        StatementError: there is one.
     """
     for name in options:
         if name in STREAM_OPTIONS and name not in taken:

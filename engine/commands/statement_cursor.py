@@ -24,10 +24,10 @@ class StatementCursor(Cursor):
 
     @classmethod
     def from_text(cls, text: str) -> "StatementCursor":
-        """The beginning of a statement.
+        """Start at the beginning of a statement.
 
         Raises:
-            StatementError: it cannot be read, or is too long.
+            StatementError: it is malformed, or too long.
         """
         if len(text) > MAX_CHARACTERS:
             what = f"The statement has {len(text)} characters: {MAX_CHARACTERS} is the limit."
@@ -55,7 +55,7 @@ class StatementCursor(Cursor):
         return token.value if token.kind == "name" else token.text
 
     def table(self) -> str:
-        """A table's name, its parts joined by dots, or the URI of delta.`uri`.
+        """Take a table's name, its parts joined by dots, or the URI of delta.`uri`.
 
         Raises:
             StatementError: something else is next.
@@ -73,10 +73,10 @@ class StatementCursor(Cursor):
         return ".".join(parts)
 
     def _refuse_hyphens(self, start: int) -> None:
-        """Refuse a name with hyphens in it that has no backticks, as in `table-name`.
+        """Refuse an unquoted name with hyphens, as in `table-name`.
 
         Raises:
-            StatementError: the name goes on after a hyphen.
+            StatementError: the name continues after a hyphen.
         """
         position = self.position
         whole = re.match(r"(?:-\w+)+", self.text[self.tokens[self.index - 1].end :])
@@ -87,7 +87,7 @@ class StatementCursor(Cursor):
             raise StatementError(what, remedy, position=position)
 
     def column(self) -> str:
-        """A column or nested field, as it was written.
+        """Take a column or nested field, as written.
 
         Raises:
             StatementError: something else is next.
@@ -113,21 +113,21 @@ class StatementCursor(Cursor):
         return tuple(columns)
 
     def slice(self, start: int) -> str:
-        """The text from the token of that index up to the one ahead."""
+        """Return the text from the token at an index to the one ahead."""
         return self.text[self.tokens[start].position : self.tokens[self.index - 1].end]
 
     def take_until(self, *stops: str) -> str:
-        """The text up to one of these stops outside brackets and CASE, or to the end.
+        """Take the text up to one of these stops outside brackets and CASE, or to the end.
 
-        A stop is a word or symbol, or several with blanks between.
+        A stop is a word or symbol, or several separated by blanks.
 
         Raises:
-            StatementError: there is none.
+            StatementError: there is no text.
         """
         start, closers = self.index, list[str]()
         only = self.token()
         if only is not None and only.kind in {"number", "string"} and self.peek(1) in stops:
-            self.index += 1  # most values of VALUES
+            self.index += 1  # most literals in VALUES
             return self.slice(start)
         stops_ahead = [stop.split() for stop in stops]
         while not self.at_end and (closers or not any(map(self._ahead, stops_ahead))):
@@ -148,7 +148,7 @@ class StatementCursor(Cursor):
 
     def _ahead(self, words: list[str]) -> bool:
         if words[0] == "(" and not self._ends_a_value(self.token(-1)):
-            return False  # the bracket belongs to IN, EXISTS, a call or an operator
+            return False  # the parenthesis belongs to IN, EXISTS, a call or an operator
         return all(self.peek(offset) == word for offset, word in enumerate(words))
 
     @staticmethod
@@ -177,7 +177,7 @@ class StatementCursor(Cursor):
         return properties
 
     def property_key(self) -> str:
-        """A property's key: a string, or names with dots.
+        """Take a property's key: a string, or names with dots.
 
         Raises:
             StatementError: something else is next.
@@ -202,10 +202,10 @@ class StatementCursor(Cursor):
         return token.value if token.kind == "string" else sign + token.text
 
     def options(self, *names: str) -> dict[str, str]:
-        """`WITH ('option' = 'value')`, or none.
+        """Take `WITH ('option' = 'value')`, or nothing.
 
         Raises:
-            StatementError: an option that is not known.
+            StatementError: an option is unknown.
         """
         position = self.position
         if self.peek(1) != "(" or not self.take("WITH"):
@@ -220,7 +220,7 @@ class StatementCursor(Cursor):
         return options
 
     def integer(self, *, quoted: bool = False) -> int:
-        """A whole number; one in quotes too, where the grammar has it.
+        """Take an integer, also in quotes if `quoted`.
 
         Raises:
             StatementError: something else is next.

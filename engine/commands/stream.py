@@ -1,4 +1,4 @@
-"""The command that carries one table's news into another."""
+"""The stream command: copies new rows of one table into another."""
 
 import re
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _NAME = re.compile(r"[\w .:/@-]{0,200}\Z")
 
 @dataclass(frozen=True)
 class Stream(Command):
-    """Append what is new in another table, each file once, as far as that table is now.
+    """Append new rows of another table, each file once, up to its current version.
 
-    Jobs of one name and source continue each other: how far they are is kept in the target's log.
+    Jobs with the same name and source continue each other: their progress is in the target's log.
     """
 
     kind: ClassVar[str] = "stream"
@@ -71,16 +71,16 @@ class Stream(Command):
     auto_compact: str = compaction_choice()
 
     def application(self, source_uri: str, source_id: str) -> str:
-        """The id under which it keeps its place, of a source table with this location and id."""
+        """Return the application id of its progress, for a source table's location and id."""
         return f"lake-stream:{self.stream_name or source_uri}:{source_id}"
 
     @property
     def source(self) -> TableSource:
-        """The table that is read."""
+        """The source table."""
         return TableSource(self.source_table)
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - the source decides
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.source_table:
             what = "The stream has no source."
             raise RequestError(what, "Name a table.", field="source_table")
@@ -90,7 +90,7 @@ class Stream(Command):
             raise RequestError(what, remedy, field="stream_name")
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         few = self.max_files_per_batch != DEFAULT_MAX_FILES
         options = options_sql(
             {
@@ -125,5 +125,5 @@ STREAM_OPTIONS = {
 
 
 def _number_text(value: int | None) -> str:
-    """A number as text, so that 0 is not taken for left out."""
+    """Render a number as text, to distinguish 0 from omitted."""
     return "" if value is None else str(value)

@@ -1,7 +1,7 @@
-"""The head of a text file: the columns that its lines have, their types, and the first lines as values.
+"""Head of a text file: its columns, their inferred types, and the first lines as values.
 
-A type is inferred where every value of the head has it. Nothing but the head is read: it cannot be a
-bomb.
+A type is inferred if every value of the head has it. Only the head is read, so the file cannot be a
+decompression bomb.
 """
 
 import json
@@ -60,11 +60,9 @@ _WIDE = DecimalType(38, 0)
 _DIGITS = PrimitiveType("digits")
 """Of numbers with whole ones among them that neither 64 bits nor `_WIDE` hold: they become text."""
 _WIDE_LIMIT = 10**38
-_LONG_DIGITS = 19  # 64 bits hold no more
+_LONG_DIGITS = 19  # the limit of 64 bits
 _WIDE_WHOLE = re.compile(r"^[+-]?(?:0|[1-9][0-9]{0,37})\Z")
-_WHOLE = re.compile(
-    r"[+-]?(0|[1-9][0-9]{0,18})\Z"
-)  # a leading zero is part of a code, not a number
+_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,18})\Z")  # a leading zero indicates a code, not a number
 _LONG_WHOLE = re.compile(r"[+-]?[1-9][0-9]{18,}\Z")
 _FLOATING = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?\Z")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -76,8 +74,8 @@ _FLOAT_NAMES = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity", "INF", "+
 _PYTHON_TYPES: dict[type, type] = {StructType: dict, MapType: dict, ArrayType: list}
 
 
-class Misfit(Exception):  # noqa: N818 - of a value, not of the program
-    """A value that its column's type does not hold."""
+class Misfit(Exception):  # noqa: N818 - a fault of a value, not of the program
+    """A value does not fit its column's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,9 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class TextHead:
-    """The first lines of a file under the columns that they have. `is_whole`: there are no others.
+    """The first lines of a file with their columns. `is_whole`: there are no others.
 
-    `long_numbers` are columns of text although all their values are numbers, some with more digits than DOUBLE keeps.
+    `long_numbers` are text columns of numbers, some with more digits than DOUBLE keeps.
     """
 
     columns: StructType
@@ -102,10 +100,10 @@ class TextHead:
 
 
 def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
-    """The head of a CSV file.
+    """Read the head of a CSV file.
 
     Raises:
-        RequestError: it is empty, no text, no CSV, or has too many columns.
+        RequestError: it is empty, not text, not CSV, or has too many columns.
     """
     shown = source.uri.rpartition("/")[2]
     dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
@@ -123,10 +121,10 @@ def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
 
 
 def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
-    """The head of a file of JSON objects, one a line.
+    """Read the head of a file of JSON objects, one per line.
 
     Raises:
-        RequestError: it is empty, no text, holds no object, or has too many columns.
+        RequestError: it is empty, not text, has no object, or has too many columns.
     """
     shown = source.uri.rpartition("/")[2]
     text, is_whole = _whole_lines(head, size_bytes, shown, b"")
@@ -141,7 +139,7 @@ def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
         merged = _common(merged, _json_type(row, 0))
         if isinstance(merged, StructType):
             check_width(len(merged), shown)
-    assert isinstance(merged, StructType)  # noqa: S101 - of objects
+    assert isinstance(merged, StructType)  # noqa: S101 - merged from objects
     lines = [
         TextLine([value.get(name) for name in merged.names])
         if value is not None
@@ -158,10 +156,10 @@ def _text_head(columns: StructType, lines: list[TextLine], *, is_whole: bool) ->
 
 
 def text_value(text: str | None, kind: DataType) -> str | None:
-    """The text of a CSV value as its column would show it.
+    """Render a CSV value as its column would show it.
 
     Raises:
-        Misfit: it is no such value.
+        Misfit: it is not a value of the type.
     """
     if (
         text is None
@@ -179,10 +177,10 @@ def text_value(text: str | None, kind: DataType) -> str | None:
 
 
 def json_value(value: Any, kind: DataType) -> str | None:  # noqa: ANN401 - JSON
-    """The text of a JSON value as its column would show it, by the rules of Spark's `from_json`.
+    """Render a JSON value as its column would show it, by the rules of Spark's `from_json`.
 
     Raises:
-        Misfit: it is no such value.
+        Misfit: it is not a value of the type.
     """
     if value is None:
         return None
@@ -220,7 +218,7 @@ def _decimal_text(text: str, kind: DecimalType) -> str:
 
 
 def _whole_lines(head: bytes, size_bytes: int, shown: str, quote: bytes) -> tuple[bytes, bool]:
-    """The lines of the head that end in it, no value cut, and whether they are all of the file."""
+    """Return the complete lines of the head, and whether they are the whole file."""
     is_whole = len(head) >= size_bytes
     end = len(head)
     while not is_whole:
@@ -250,7 +248,7 @@ def _row_limit(columns: int) -> int:
 
 
 def _sort_lines(batches: Sequence[pa.RecordBatch], limit: int) -> list[TextLine]:
-    """Records in the order of the file: those that Arrow left out come last, and belong between."""
+    """Sort records in file order, since Arrow's skipped ones come last."""
     numbered: list[tuple[int, TextLine]] = []
     for batch in batches:
         some = batch.slice(0, limit)
@@ -275,7 +273,7 @@ def _infer_schema(names: Sequence[str], lines: Sequence[TextLine]) -> StructType
 
 
 def _type_of_texts(texts: Sequence[str]) -> DataType:
-    """The narrowest type that all texts have; a column without any stays text."""
+    """Return the narrowest type of all texts; STRING without any."""
     for kind, is_one in _TEXT_TYPES if texts else ():
         if all(map(is_one, texts)):
             return _DIGITS if kind == DOUBLE and any(map(_is_long_whole, texts)) else kind
@@ -341,7 +339,7 @@ def _all_common(types: Iterable[DataType]) -> DataType:
 
 
 def _common(one: DataType, other: DataType) -> DataType:
-    """The type of values of both, as Spark's reader of JSON widens: text where nothing else holds both."""
+    """Return the common JSON type, widened as in Spark's reader: text as a last resort."""
     if one in (other, _VOID) or other == _VOID:
         return other if one == _VOID else one
     match one, other:

@@ -1,4 +1,4 @@
-"""A version of a table as commands name it: by its number, or by a time at which it was current."""
+"""A version of a table as named in commands: by number, or by a time."""
 
 from engine.errors import RequestError
 from engine.expressions.literals import parse_timestamp
@@ -6,10 +6,10 @@ from engine.expressions.render import quote_string
 
 
 def check_point(version: int | None, timestamp: str | None, command: str) -> None:
-    """Refuse what names no version, or two. Neither of both is the latest version, and allowed.
+    """Refuse an invalid version or time; neither of both is allowed and means the latest.
 
     Raises:
-        RequestError: both are given, a negative version, or a text that is not a time.
+        RequestError: both are given, the version is negative, or the text is not a time.
     """
     if version is not None and timestamp is not None:
         what = f"{command} takes either a version or a time."

@@ -1,4 +1,4 @@
-"""Commands that change rows: append, overwrite, delete, update, truncate."""
+"""Commands for rows: append, overwrite, delete, update, truncate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,13 +61,13 @@ class Append(Command):
     )
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
         check_partition(self.partition, self.source)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         options = options_sql(
             {"mergeSchema": self.merge_schema, OPTION: choice_option(self.auto_compact)}
         )
@@ -76,7 +76,7 @@ class Append(Command):
 
 @dataclass(frozen=True)
 class Overwrite(Command):
-    """Replace all rows, those of a condition, or those of the partitions that the data touches."""
+    """Replace all rows, those of a condition, or those of the partitions in the data."""
 
     kind: ClassVar[str] = "overwrite"
     label: ClassVar[str] = "Overwrite"
@@ -117,7 +117,7 @@ class Overwrite(Command):
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         check_source(self.source)
         _check_row_columns(self.source, schema)
         check_partition(self.partition, self.source)
@@ -141,7 +141,7 @@ class Overwrite(Command):
     def parse_replace_where(
         self, schema: StructType, *, now_ms: int | None = None
     ) -> Expression | None:
-        """The condition of the rows it replaces; None for all, and where the new rows say which."""
+        """Parse the condition of the replaced rows; None for all, and if the new rows decide."""
         if self.replace_where:
             scope = self.scope(schema)
             return row_condition(self.replace_where, scope, "REPLACE WHERE", now_ms=now_ms)
@@ -151,7 +151,7 @@ class Overwrite(Command):
 
     @property
     def replaces_some(self) -> bool:
-        """Whether rows may stay that were there before."""
+        """Whether existing rows may remain."""
         told = self.replace_where or self.replace_using or self.replace_on
         return bool(told or self.dynamic_partitions or any(self.partition.values()))
 
@@ -162,21 +162,21 @@ class Overwrite(Command):
         )
 
     def render_match(self, columns: Sequence[str]) -> str:
-        """The condition of a table's rows that a new row replaces; "" where none is requested.
+        """Render the condition for table rows a new row replaces; "" if there is none.
 
-        `columns` are the table's columns that the source's are for, in order.
+        `columns` are the target columns of the source's columns, in order.
         """
         if not self.replace_using and not self.replace_on:
             return ""
         return match_condition(self._replacing, columns)
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables that its source, its conditions and that of REPLACE ON name, as written."""
+        """Return the tables named by its source, conditions and REPLACE ON, as written."""
         inner = tables_in_condition(self.replace_on) if self.replace_on else ()
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         if self.replace_where:
             return (
                 f"INSERT{_evolution(self)} INTO {_render_target(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
@@ -212,12 +212,12 @@ class Delete(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if schema is not None:
             self.condition(schema)
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
         return f"DELETE FROM {place}{render_where(self.where)}{_options(self)}"  # noqa: S608
 
@@ -241,7 +241,7 @@ class Update(Command):
     auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
-        """Refuse what cannot be done, to a table of that schema if it is known."""
+        """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.assignments:
             what = "UPDATE sets nothing."
             raise RequestError(what, "Give at least one column.", field="assignments")
@@ -255,10 +255,10 @@ class Update(Command):
     def parse_assignments(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
     ) -> dict[tuple[str, ...], Expression]:
-        """The assignments as trees, by the path of the column; subqueries as in `condition`.
+        """Parse the assignments, by column path; subqueries as in `condition`.
 
         Raises:
-            SetTwiceError: two of them are for one column.
+            SetTwiceError: two are for one column.
         """
         scope = self.scope(schema)
         nested = parse_unbound if tables is None else bind_subqueries(tables)
@@ -274,13 +274,13 @@ class Update(Command):
         return assigned
 
     def tables_read(self) -> tuple[str, ...]:
-        """The tables that its condition and its values name, as written."""
+        """Return the tables named by its condition and values, as written."""
         texts = (value for value in self.assignments.values() if isinstance(value, str))
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         pairs = ", ".join(f"{column} = {value}" for column, value in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
         return f"UPDATE {place} SET {pairs}{render_where(self.where)}{_options(self)}"  # noqa: S608
@@ -296,7 +296,7 @@ class Truncate(Command):
     destructive: ClassVar[bool] = True
 
     def statement(self) -> str:
-        """SQL that says the same; `parse_statement` of it equals the command."""
+        """Render the command as SQL; `parse_statement` returns an equal command."""
         return f"TRUNCATE TABLE {table_sql(self.table)}"
 
 
