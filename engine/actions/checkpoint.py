@@ -26,8 +26,8 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 class UnknownAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action of a name this engine does not know, kept as its JSON text.
 
-    Of several in one line it is the first.
-    The protocol has readers skip these: a change they must understand comes with a feature.
+    In a line with several it is the first.
+    Readers skip these by protocol: changes they must understand have a feature.
     """
 
     name: str

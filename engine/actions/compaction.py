@@ -36,7 +36,7 @@ class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def live_count(self) -> int:
-        """How many rows of the target come from this source."""
+        """The number of target rows from this source."""
         deleted = self.deletion_vector.cardinality if self.deletion_vector else 0
         return self.row_count - deleted
 

@@ -31,7 +31,7 @@ _ROW_COUNT = msgspec.json.Decoder(_RowCount, float_hook=Decimal)
 
 
 def parse_stats(text: str | None) -> dict[str, Any] | None:
-    """Return statistics as a dict, numbers exact; None where there are none."""
+    """Return statistics as a dict, numbers exact; None if there are none."""
     if not text:
         return None
     try:
@@ -52,7 +52,7 @@ def read_claimed_rows(stats: str | None) -> int | None:
 
 
 def parse_row_count(value: object) -> int | None:
-    """Return the value where it can be a number of rows, else None."""
+    """Return the value if it is a valid number of rows, else None."""
     return value if type(value) is int and 0 <= value <= _MOST_ROWS else None
 
 

@@ -33,7 +33,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Versions a reader and a writer must know; feature lists exist at (3, 7) alone (writer: 7)."""
+    """Versions readers and writers must support; feature lists exist only at (3, 7) (writer: 7)."""
 
     min_reader_version: Long
     min_writer_version: Long

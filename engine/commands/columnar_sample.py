@@ -1,6 +1,6 @@
-"""The columns of a Parquet or ORC file by its footer, and its first rows.
+"""Columns of a Parquet or ORC file by its footer, and its first rows.
 
-A small file may unfold to any size: whoever did not write it reads it in a process with bounds
+A small file may expand to any size: an untrusted file is read in a process with memory limits
 (`engine.commands.source_sample`).
 """
 

@@ -93,12 +93,12 @@ class Command(ABC):
     def condition(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
     ) -> Expression | None:
-        """Its WHERE over the table's schema; None where it has none.
+        """Parse its WHERE over the table's schema; None if it has none.
 
-        Subqueries are bound where `tables` knows their tables, else read for their form alone.
+        Subqueries are bound if `tables` knows their tables, else only checked for syntax.
 
         Raises:
-            NotDeterministicError: the same row would not get the same answer each time.
+            NotDeterministicError: it may differ between evaluations of one row.
         """
         where = getattr(self, "where", None)
         if not where:

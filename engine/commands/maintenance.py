@@ -147,10 +147,11 @@ class Vacuum(Command):
             raise RequestError(what, "Use hours of a century at most.", field="retention_hours")
 
     def retention_ms(self, table: str, default_ms: int) -> int:
-        """How long files of older versions stay, where the table retains them for `default_ms`.
+        """Return how long files of older versions are retained; `default_ms` is the table's setting.
 
         Raises:
-            RetentionTooShortError: shorter than the table's retention without saying so on purpose.
+            RetentionTooShortError: shorter than the table's retention, without an explicit
+                override.
         """
         if self.retention_hours is None:
             return default_ms

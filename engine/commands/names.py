@@ -53,7 +53,7 @@ def is_location(table: str) -> bool:
 
 
 def name_sql(name: str) -> str:
-    """One name, in backticks where it needs them."""
+    """Render one name, in backticks if it needs them."""
     plain = _PLAIN.match(name) and name.upper() not in KEYWORDS | RESERVED | _STATEMENT_WORDS
     return name if plain else quote_name(name)
 

@@ -33,7 +33,7 @@ class Script(Command):
 
     @property
     def removes_rows(self) -> bool:
-        """Whether rows may be gone after any of its steps."""
+        """Whether any of its steps may remove rows."""
         return any(step.removes_rows for step in self.steps)
 
     def parameters(self) -> dict[str, Any]:

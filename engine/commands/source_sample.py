@@ -50,9 +50,9 @@ TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class SampleColumn:
-    """A column: its type as chosen, else as inferred; `problem` says why the choice cannot be.
+    """A column: its type as chosen, else as inferred; `problem` explains an invalid choice.
 
-    `note` says why another type was inferred than one might expect.
+    `note` explains an unexpected inferred type.
     """
 
     name: str
@@ -101,11 +101,11 @@ class FileSample:
 
 
 def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> FileSample:
-    """Look at a file of this machine.
+    """Preview a local file.
 
     Args:
-        source: how it is read.
-        path: where it is.
+        source: its format and options.
+        path: its path.
         chosen: types by column, as text; the others are inferred.
 
     Raises:

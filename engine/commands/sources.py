@@ -225,7 +225,7 @@ class DataFrameSource:
         """Accept everything: Spark knows the content."""
 
     def as_json(self) -> NoReturn:
-        """There is none.
+        """Refuse: a DataFrame has no JSON form.
 
         Raises:
             RequestError: always.
@@ -248,10 +248,10 @@ class ArrowSource:
         return f"SELECT * FROM {table_sql(self.name)}"  # noqa: S608 - never run
 
     def validate(self) -> None:
-        """Nothing to refuse here: whoever made it looked at the rows."""
+        """Accept everything: the rows were checked when the source was built."""
 
     def as_json(self) -> NoReturn:
-        """There is none.
+        """Refuse: rows of the program have no JSON form.
 
         Raises:
             RequestError: always.

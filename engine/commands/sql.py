@@ -158,7 +158,7 @@ def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
 
 
 def _layout(cursor: StatementCursor, definition: dict[str, Any]) -> bool:
-    """Read one clause after the columns; False where there is none."""
+    """Parse one clause after the columns; return False if there is none."""
     if cursor.take("USING"):
         cursor.need("DELTA")
     elif cursor.take("PARTITIONED", "BY"):

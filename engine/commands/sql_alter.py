@@ -125,7 +125,7 @@ def _change(cursor: StatementCursor, table: str) -> Command:
 
 
 def _hive_change(cursor: StatementCursor, column: str, table: str, position: int) -> Command:
-    """`CHANGE a a TYPE [COMMENT 'text'] [FIRST | AFTER b]`: a new type, and nothing else beside it."""
+    """Parse `CHANGE a a TYPE [COMMENT 'text'] [FIRST | AFTER b]` with a new type and no other change."""
     again = cursor.peek(1) not in {"", "."} and cursor.token(1) is not None
     if not again:
         cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")

@@ -17,7 +17,7 @@ _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
 
 
 class StatementCursor(Cursor):
-    """Reads a statement; conditions come out as the text they were, comments blanked."""
+    """Reads a statement; conditions are returned as written, with comments blanked."""
 
     error = StatementError
     help = "docs/sql.md shows how each statement is written."

@@ -298,7 +298,7 @@ def _is_long_whole(text: str) -> bool:
 
 
 def _is_wide(number: int) -> bool:
-    """Whether 38 digits hold it: an id of twenty digits is another one as a double."""
+    """Return whether it fits 38 digits: a double would change an id of twenty digits."""
     return abs(number) < _WIDE_LIMIT
 
 
@@ -375,7 +375,7 @@ def _has_digits(kind: DataType) -> bool:
 
 
 def _default_type(kind: DataType) -> DataType:
-    """Text where no value said a type, as for an empty object."""
+    """Return STRING for a type without values, such as an empty object."""
     match kind:
         case StructType(fields) if fields:
             return StructType(tuple(StructField(f.name, _default_type(f.type)) for f in fields))

@@ -26,7 +26,7 @@ class Budget:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Let the time run."""
+        """Run the stopwatch during the block."""
         self._since = self._clock.monotonic_s()
         try:
             yield
@@ -35,7 +35,7 @@ class Budget:
             self._since = None
 
     def check(self) -> None:
-        """Go on only while there is time.
+        """Check that time is left.
 
         Raises:
             BudgetSpentError: there is none left.

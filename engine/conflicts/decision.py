@@ -115,7 +115,7 @@ def _build_verdicts(
 
 
 def _row_level_verdict(overlap: Overlap, check: ConflictCheck) -> Verdict:
-    """Where files alone would have found something, rows resolved it."""
+    """Return RESOLVED if files alone would find an overlap, else the file-level verdict."""
     if check.rule not in FILE_RULES or overlap.evidence is FILES_ALONE:
         return _nothing_found(overlap, check)
     if check.find(replace(overlap, evidence=FILES_ALONE)) is None:
@@ -211,7 +211,7 @@ def reads_made(current: CurrentTransaction) -> SideReads:
 
 
 def spread(values: Sequence[SideFile], count: int) -> Sequence[SideFile]:
-    """At most so many of the values, evenly from all of them."""
+    """Return at most `count` of the values, evenly spaced."""
     if len(values) <= count:
         return values
     return [values[place * len(values) // count] for place in range(count)]

@@ -1,4 +1,4 @@
-"""Whether two conditions can select the same row, as far as their comparisons with literals tell."""
+"""Test whether two conditions can select the same row, by their comparisons with literals."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -69,7 +69,7 @@ class Eligibility:
 
     @property
     def traces_optimize(self) -> bool:
-        """Whether OPTIMIZE of this table can be traced row by row: on a clustered table it orders rows anew."""
+        """Whether OPTIMIZE of this table can be traced row by row; it reorders clustered tables."""
         return self.traces_order if self.is_clustered else self.traces_moves
 
     @property

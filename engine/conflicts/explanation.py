@@ -20,7 +20,7 @@ _CREATES = frozenset({"CREATE TABLE", "CREATE TABLE AS SELECT"})
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Where a check found the two sides overlap: files, or names of applications or domains."""
+    """The overlap found by a check: files, or names of applications or domains."""
 
     added: tuple[Candidate, ...] = ()
     removed: tuple[RemoveFile, ...] = ()

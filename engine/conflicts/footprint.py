@@ -19,8 +19,8 @@ _WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
 class PathChange:
     """One path in one commit.
 
-    `add` alone is a new file (or one added again), `remove` alone takes it away, both give it
-    another deletion vector.
+    With only `add` it is a new file (or one added again), with only `remove` a removed one, with
+    both a file with another deletion vector.
     """
 
     path: str

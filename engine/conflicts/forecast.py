@@ -227,7 +227,7 @@ def _places(setting: TableSetting, current: Statement, winner: Statement) -> _Pl
 def _conflicts(
     setting: TableSetting, current: Statement, winner: Statement
 ) -> tuple[ConflictFacts, ...]:
-    """Of the two as they are, and, if they conflict so, with all rows of a file on either side."""
+    """Return the conflicts of both sides, also with all rows of a file on either side."""
     sides = product(
         (current, replace(current, whole_file=True)), (winner, replace(winner, whole_file=True))
     )

@@ -12,9 +12,9 @@ Bounds = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumn:
-    """The first partition or clustering column, as people and as files name it.
+    """The first partition or clustering column, by logical and physical name.
 
-    `file_count` is how many files the table had, None where nobody looked.
+    `file_count` is the number of the table's files, None if unknown.
     """
 
     column: str = ""

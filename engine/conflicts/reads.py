@@ -51,7 +51,7 @@ def row_obstacle(condition: Expression) -> str | None:
 
 
 def value_obstacle(condition: Expression) -> str | None:
-    """Why rows cannot be compared where a column is set to this value; None: they can."""
+    """Return why rows cannot be compared when a column is set to this value; None if they can."""
     if has_subquery(condition):
         return SUBQUERY
     if not is_deterministic(condition):

@@ -154,7 +154,7 @@ def judge_commit(
 
 
 def _judge_past_resolved(rule: Rule, recorded_level: str | None, asked: ReplaySetting) -> Judgement:
-    """Judge a commit whose replay ends at a conflict that was resolved without comparing its rows."""
+    """Judge a commit whose replay ends at a conflict resolved without comparing rows."""
     enables = rule in _TERMS_RULES
     if _is_as_strict(recorded_level, asked.level):
         resolved = ENABLED if enables else "rows that a compaction moved are traced"

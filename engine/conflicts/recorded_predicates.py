@@ -72,7 +72,7 @@ def predicate_texts(info: CommitInfo) -> list[str] | None:
 
 
 def recorded_read(info: CommitInfo, schema: StructType) -> ReadPredicate | None:
-    """Return the read of a DELETE or UPDATE; None where the log may not tell all that it read."""
+    """Return the read of a DELETE or UPDATE; None if the log may omit some reads."""
     texts = predicate_texts(info)
     if texts is None or not _reads_predicate_only(info):
         return None
@@ -81,10 +81,10 @@ def recorded_read(info: CommitInfo, schema: StructType) -> ReadPredicate | None:
 
 @lru_cache(maxsize=256)
 def _parse_read(text: str, schema: StructType) -> ReadPredicate | None:
-    """Parse a recorded condition once: replays at several levels meet the same ones.
+    """Parse a recorded condition, cached for replays at several levels.
 
-    A text with a double quote or a backslash, a time that is not fixed, or a subquery, which may read
-    the table itself, does not tell which rows were read.
+    Return None for a text with a double quote or a backslash, a variable time, or a subquery, which
+    may read the table itself: these do not determine the rows read.
     """
     if _QUOTES & set(text):
         return None

@@ -66,7 +66,7 @@ def remedies_for(kinds: Iterable[RemedyKind], situation: Situation) -> tuple[Rem
 
 
 def add_retry(remedies: tuple[Remedy, ...], situation: Situation) -> tuple[Remedy, ...]:
-    """With the retry itself, for who has only a message; where it can succeed it is tried first."""
+    """Add the retry, for conflicts known only by a message; first in order if it can succeed."""
     if not situation.can_retry:
         return remedies
     kind = RemedyKind.RESTART_STREAM if situation.is_stream else RemedyKind.RETRY
@@ -199,7 +199,7 @@ def _same_engines(situation: Situation) -> bool:
 
 
 def _layout(situation: Situation) -> bool:
-    """Where the condition leaves files out, and the files do not lie by its columns yet."""
+    """Return whether the condition could skip files under another layout."""
     if situation.is_partitioned or situation.reads_all or situation.compactions:
         return False
     if situation.reads_appended_rows:

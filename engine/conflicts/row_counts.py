@@ -1,4 +1,4 @@
-"""How many rows a file holds, as far as the log claims. Only the file's footer proves it."""
+"""Row counts of files as claimed by the log; only a file's footer is proof."""
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.statistics import read_claimed_rows

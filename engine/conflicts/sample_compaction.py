@@ -7,9 +7,9 @@ from engine.conflicts.sample_table import Row, SampleTable
 
 
 def compact_sample(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Action, ...]:
-    """Both files rewritten into one, or, partitioned, each into one of its own.
+    """Rewrite both files into one or, partitioned, each into its own.
 
-    Rows keep their order where each source says where it went; else they are ordered anew.
+    Rows keep their order if `tagged`; otherwise they are reordered.
     """
     files = sample_table.files
     bins = [[file] for file in files] if sample_table.setting.partitioned else [files]

@@ -133,7 +133,7 @@ class CurrentTransaction:
 
     @cached_property
     def tested_reads(self) -> tuple[tuple[ReadPredicate, Skipper | None], ...]:
-        """Its reads, each made ready to be asked of many files; None reads every row."""
+        """Its reads, each prepared for evaluation over many files; None reads every row."""
         return tuple(
             (
                 read,
@@ -172,7 +172,7 @@ class CurrentTransaction:
 
     @cached_property
     def predicate(self) -> str | None:
-        """Its reads as SQL, None where it read nothing."""
+        """Its reads as SQL, None if it read nothing."""
         if self.read_whole_table:
             return "the whole table"
         return " OR ".join(read.text for read in self.reads) or None
@@ -290,7 +290,7 @@ class WinningCommit:
 
 
 def adds_files_only(actions: Iterable[Action]) -> bool:
-    """Whether the file actions are new whole files alone, with no change of metadata beside them."""
+    """Return whether the file actions are only new whole files, without a change of metadata."""
     kinds = tuple(actions)
     if any(isinstance(kind, RemoveFile | AddCDCFile | Metadata | Protocol) for kind in kinds):
         return False

@@ -1,4 +1,4 @@
-"""Deletion vectors where they are kept: inline in the log, or in files (protocol: Deletion Vector Storage).
+"""Storage of deletion vectors: inline or in files (protocol: Deletion Vector Storage).
 
 A file is a version byte, then for each vector its size, its payload and a checksum; `offset` points
 at the size. Several vectors may share a file.
@@ -54,7 +54,7 @@ def read_deletion_vector(
 def locate(
     root: str, descriptor: DeletionVectorDescriptor, allowed_roots: Sequence[str] = ()
 ) -> ResolvedPath:
-    """Where the file of a deletion vector lies.
+    """Return the location of a deletion vector's file.
 
     Raises:
         DeletionVectorError: it is inline, or the descriptor names no file.

@@ -1,4 +1,4 @@
-"""Checked construction of calls: the one way a `Call` comes to be from text."""
+"""Checked construction of calls: the only way from text to a `Call`."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -75,7 +75,7 @@ def _arrange_arguments(name: str, arguments: Sequence[Expression]) -> Sequence[E
 
 
 def _cast_to_text(argument: Expression) -> Expression:
-    """Beside texts, numbers, booleans and times are texts too."""
+    """Cast a number, boolean or time to text, as Spark does next to texts."""
     plain = is_numeric(argument.type) or argument.type in {BOOLEAN, *TIMES}
     return Call("cast", (argument,), STRING) if plain else argument
 
@@ -115,7 +115,7 @@ def cast(
 
 
 def _pad_char_arguments(arguments: Sequence[Expression]) -> Sequence[Expression]:
-    """Beside a CHAR column, literals and shorter CHAR columns are filled up with spaces, as in Spark."""
+    """Pad literals and shorter CHAR columns next to a CHAR column with spaces, as in Spark."""
     lengths = [argument.char_length for argument in arguments if isinstance(argument, Column)]
     length = max(lengths, default=0)
     return [_pad_argument(argument, length) for argument in arguments] if length else arguments
@@ -155,7 +155,7 @@ def _moves_a_date(arguments: Sequence[Expression]) -> bool:
 def _narrow_types(
     name: str, arguments: Sequence[Expression], types: Sequence[DataType]
 ) -> Sequence[DataType]:
-    """Beside a decimal an integer literal has as many digits as are written, as in Spark."""
+    """Narrow integer literals next to a decimal to their written digits, as in Spark."""
     if name not in ARITHMETIC or not any(isinstance(type_, DecimalType) for type_ in types):
         return types
     return [_digits(argument) for argument in arguments]

@@ -39,7 +39,7 @@ class GivenExpression(ABC):
         return self.tree(scope, now_ms=now_ms)
 
     def as_json(self) -> NoReturn:
-        """There is none.
+        """Refuse: the expression has no JSON form.
 
         Raises:
             RequestError: always.

@@ -70,7 +70,7 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """Where the token ahead begins."""
+        """The start of the token ahead."""
         token = self.token() or (self.tokens[-1] if self.tokens else None)
         return token.position if token else 0
 

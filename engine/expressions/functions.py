@@ -72,7 +72,7 @@ def _division_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def _decimal(types: Sequence[DataType], operator: str) -> DataType | None:
-    """Spark's result type of decimal arithmetic; None where it is not decimal arithmetic."""
+    """Return Spark's result type of decimal arithmetic; None for other types."""
     if not any(isinstance(type_, DecimalType) for type_ in types):
         return None
     one, other = decimal_for(types[0]), decimal_for(types[1])

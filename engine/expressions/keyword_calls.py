@@ -1,6 +1,6 @@
-"""Calls with words of the grammar between their brackets: EXTRACT, POSITION, SUBSTRING … FROM, DATEADD.
+"""Calls with keyword arguments: EXTRACT, POSITION, SUBSTRING … FROM, DATEADD.
 
-Each is another spelling of functions of the allow-list, and nothing else comes out.
+Each is another spelling of functions in the allow-list.
 """
 
 from abc import ABC, abstractmethod

@@ -38,7 +38,7 @@ class _Token:
 
 
 class MisplacedEscapeError(ValueError):
-    """The escape character stands before something else than `%`, `_` and itself."""
+    """The escape character precedes something other than `%`, `_` and itself."""
 
 
 def check_like(name: str, arguments: tuple[Expression, ...], position: int | None) -> None:

@@ -194,7 +194,7 @@ def _zone(text: str) -> timezone | ZoneInfo:
 
 
 def parse_typed_literal(kind: str, text: str) -> Literal | None:
-    """`DATE 'text'` and its like; None where the text is no such value."""
+    """Parse `DATE 'text'` and similar literals; return None if the text is not valid."""
     moments: dict[str, tuple[DataType, date | datetime | None]] = {
         "DATE": (DATE, parse_date(text)),
         "TIMESTAMP": (TIMESTAMP, parse_timestamp(text)),
@@ -218,7 +218,7 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
 
 
 def interval_text(text: str) -> Literal | None:
-    """`INTERVAL 'amount unit …'`; None for a text of other words, or of months beside days."""
+    """Parse `INTERVAL 'amount unit …'`; return None for unknown words, or months mixed with days."""
     words = trim_text(text).split(" ") if len(text) <= _MAX_INTERVAL_TEXT else []
     words = [word for word in words if word]
     words = words[words[:1] == ["interval"] :]
@@ -236,7 +236,7 @@ def interval_text(text: str) -> Literal | None:
 
 
 def interval_between(text: str, first: str, last: str) -> Literal | None:
-    """`INTERVAL 'text' first TO last`, as '1-2' YEAR TO MONTH; None where it is none."""
+    """Parse `INTERVAL 'text' first TO last`, as '1-2' YEAR TO MONTH; return None if invalid."""
     names = ("DAY", "HOUR", "MINUTE", "SECOND")
     first, last = first.upper(), last.upper()
     if (first, last) == ("YEAR", "MONTH"):
@@ -268,7 +268,7 @@ def _are_within_units(amounts: Sequence[str], units: Sequence[str]) -> bool:
 
 
 def together(one: Interval, other: Interval) -> Interval:
-    """Two spans of one kind as one; beside hours a day is 24 of them, as in Spark."""
+    """Add two intervals of one kind; a day next to hours is 24 hours, as in Spark."""
     if one.unit == other.unit:
         return Interval(one.amount + other.amount, one.unit)
     scaled = (

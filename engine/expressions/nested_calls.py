@@ -136,7 +136,7 @@ def _is_fixed(data_type: DataType) -> bool:
 
 
 def lambda_depth(expression: Expression) -> int:
-    """How deep lambdas stand in one another."""
+    """Return the nesting depth of lambdas."""
     deepest = max((lambda_depth(part) for part in getattr(expression, "arguments", ())), default=0)
     return deepest + (isinstance(expression, Call) and expression.function == "lambda")
 

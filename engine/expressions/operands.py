@@ -360,7 +360,7 @@ class Operands(KeywordCalls, ABC):
         return literal
 
     def _span_ahead(self) -> bool:
-        """Whether the interval goes on: `1 YEAR 2 MONTHS`."""
+        """Return whether the interval continues: `1 YEAR 2 MONTHS`."""
         amount, unit = self.token(0), self.token(1)
         if amount is None or unit is None or amount.kind not in {"number", "string"}:
             return False

@@ -145,7 +145,7 @@ def _outcomes_range(outcomes: TruthValues) -> ValueRange:
 
 
 def _operands(arguments: Sequence[Expression], columns: Columns) -> list[Read] | None:
-    """Readers of the operands in the type they are compared in; None where there is no order."""
+    """Return readers of the operands in their comparison type; None if it has no order."""
     target = common_type([argument.type for argument in arguments])
     if target is None or is_complex(target):
         return None

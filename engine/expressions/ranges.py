@@ -16,9 +16,9 @@ _LAST = 0x10FFFF
 
 
 class ValueRange(NamedTuple):
-    """The values an expression can take: null, NaN, and those from `low` to `high`, inclusive.
+    """The possible values of an expression: null, NaN, and those from `low` to `high`, inclusive.
 
-    None as a bound is no bound. `values` is False where nothing between the bounds can be.
+    None as a bound is no bound. `values` is False if no value between the bounds is possible.
     """
 
     low: Any = None
@@ -43,7 +43,7 @@ class ValueRange(NamedTuple):
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - any value
-        """The one value of a known range; its bounds say nothing where it is null."""
+        """The only value of a known range; its bounds do not apply if it is null."""
         return float("nan") if self.nan else self.low if self.values else None
 
 

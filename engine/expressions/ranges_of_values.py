@@ -1,4 +1,4 @@
-"""Casts and functions over ranges: exact for one value, bounded where they keep the order."""
+"""Casts and functions over ranges: exact for one value, bounded if they preserve the order."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, time
@@ -42,7 +42,7 @@ def cast_ranges(
 
 
 def _drop_nan(range_: ValueRange, target: DataType) -> ValueRange:
-    """Null stays null. NaN is a value of floating point numbers alone: 'NaN' of texts, true of truths."""
+    """Return UNKNOWN for NaN unless the target is floating point, which has it; null stays null."""
     return UNKNOWN if range_.nan and target not in FLOATS else range_
 
 

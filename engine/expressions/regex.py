@@ -61,7 +61,7 @@ class _Edge:
 
 @dataclass(frozen=True, slots=True)
 class _PatternGroup:
-    """One of several sequences, `times` times, or none where it is `optional`."""
+    """One of several sequences, repeated `times` times, or omitted if `optional`."""
 
     head: str
     options: "tuple[tuple[_Part, ...], ...]"

@@ -13,7 +13,7 @@ _HALF = "?"
 
 
 def may_be_cut(maximum: str) -> bool:
-    """Whether a maximum may stand for a longer text."""
+    """Return whether a maximum may be a truncated text."""
     long = 2 * len(maximum) >= _KEPT_UNITS and len(_units(maximum)) >= 2 * _KEPT_UNITS
     return long or maximum.endswith(_TIE_BREAKER)
 

@@ -31,8 +31,8 @@ Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime 
 class Column:
     """A column, or a field inside a struct column, by its path in the schema.
 
-    `relation` is empty where there is one relation only, else the side: "target" or "source". The
-    texts of a CHAR column all have `char_length` characters; 0 of other columns.
+    `relation` is empty for a single relation, else the side: "target" or "source". The
+    texts of a CHAR column all have `char_length` characters; 0 for other columns.
     """
 
     path: tuple[str, ...]

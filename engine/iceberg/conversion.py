@@ -69,11 +69,11 @@ def convert(
     """Bring the Iceberg metadata up to a version of the table.
 
     Returns:
-        The number of the metadata's version, None where it had come as far already.
+        The number of the metadata's version, None if it is up to date.
 
     Raises:
         EngineError: the table cannot be read as Iceberg, or the store fails.
-        CommitFailedException: other writers were faster, again and again.
+        CommitFailedException: other writers kept committing first.
     """
     schema = parse_schema(state.metadata.schema_string)
     shape = IcebergFileShape.build(

@@ -58,10 +58,10 @@ class IcebergFileShape:
         )
 
     def uri(self, path_in_log: str) -> str:
-        """Where a file is, as Iceberg names it: nothing in it is encoded.
+        """Return Iceberg's name for a file, without any encoding.
 
         Raises:
-            PathOutsideRootError: outside the table and the allowed roots.
+            PathOutsideRootError: it is outside the table and the allowed roots.
         """
         place = resolve_log_path(self.root, path_in_log, self.allowed_roots)
         return f"{location_of(place.root)}/{place.path}"

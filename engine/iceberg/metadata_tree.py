@@ -30,7 +30,7 @@ _NAME = re.compile(r"v([0-9]{1,15})\.metadata\.json\Z")
 
 @dataclass(frozen=True)
 class TreeVersion:
-    """One version of the metadata; 0 with no file is where a tree begins."""
+    """One version of the metadata; 0 without a file is the start of a tree."""
 
     number: int
     metadata: TableMetadata

@@ -14,13 +14,13 @@ from engine.storage.base import Store
 def refresh_iceberg(
     store: Store, state: TableState, now_ms: int, allowed_roots: Sequence[str] = ()
 ) -> int | None:
-    """Bring the Iceberg metadata up to a version, where the table has any.
+    """Bring the Iceberg metadata up to a version, if the table has any.
 
     Returns:
-        The number of the metadata's version; None where nothing was to be done.
+        The number of the metadata's version; None if nothing was needed.
 
     Raises:
-        EngineError: the table cannot be read as Iceberg, or the store fails.
+        EngineError: the table is not readable as Iceberg, or the store fails.
     """
     if not is_iceberg(TableProperties.parse(state.metadata.configuration)):
         return None

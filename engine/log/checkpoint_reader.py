@@ -242,7 +242,7 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
 def _columns_of(
     file: pq.ParquetFile, action: str, names: Sequence[str]
 ) -> dict[str, pa.ChunkedArray]:
-    """Batch by batch, since the pages of a whole column would stand in memory beside its rows."""
+    """Read columns batch by batch, to avoid holding whole pages in memory with the rows."""
     columns = [f"{action}.{name}" for name in names]
     batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
     chunks = [_present(batch.column(action)) for batch in batches]

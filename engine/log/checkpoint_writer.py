@@ -174,9 +174,9 @@ def _point_at(store: Store, written: WrittenCheckpoint) -> None:
 
 
 def add_structs(state: TableState, properties: TableProperties) -> pa.Array:
-    """Live files as `add` structs of a checkpoint.
+    """Convert live files to `add` structs of a checkpoint.
 
-    Statistics go in as JSON text, as structs, both or neither, as the properties want them.
+    Statistics are included as JSON text, as structs, both or neither, according to the properties.
     """
     columns = _file_columns(state.files, FILES)
     if not properties.write_stats_as_json:

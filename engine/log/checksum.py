@@ -101,7 +101,7 @@ def read_checksum(store: Store, version: int) -> VersionChecksum | None:
 
 
 def differences(checksum: VersionChecksum, state: TableState) -> tuple[str, ...]:
-    """Where a checksum and the replayed log of its version disagree, each as a short sentence."""
+    """Describe where a checksum and the replayed log of its version disagree."""
     return tuple(_iter_differences(checksum, state))
 
 

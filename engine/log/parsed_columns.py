@@ -46,9 +46,9 @@ def parse_statistics(
     properties: TableProperties,
     clustering: Sequence[ColumnPath] = (),
 ) -> pa.Array:
-    """`stats_parsed` of every row, null where there are no statistics.
+    """Return `stats_parsed` of every row, null without statistics.
 
-    The number of rows is in it where no column has any, too: deletion vectors and row ids ask for it.
+    It has the number of rows even without column statistics: deletion vectors and row ids need it.
     """
     columns = choose_statistics_columns(metadata, properties, clustering)
     batches = [_statistics(batch.to_pylist(), columns) for batch in _iter_batches(stats)]
@@ -56,7 +56,7 @@ def parse_statistics(
 
 
 def parse_partition_columns(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array | None:
-    """`partitionValues_parsed` of every row; None where the table is not partitioned."""
+    """Return `partitionValues_parsed` of every row; None if the table is not partitioned."""
     mode = column_mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
     fields = [named for name in metadata.partition_columns if (named := schema.get(name))]

@@ -42,7 +42,7 @@ _GRAMMAR = tuple(
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """A name of the log, understood. `end_version` differs from `version` for compactions alone."""
+    """A parsed log file name. `end_version` differs from `version` only for compactions."""
 
     kind: LogFileKind
     version: int

@@ -59,7 +59,7 @@ _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
 
 class SchemaNotSaidError(MalformedLogError):
-    """The latest metaData action of a version has no schema: a later version may say it."""
+    """The latest metaData action of a version has no schema: a later version may have it."""
 
     code = "DELTA_SCHEMA_NOT_SET"
     sqlstate = "KD008"
@@ -103,7 +103,7 @@ class TableState:
         )
 
     def has_same_files(self, other: "TableState") -> bool:
-        """Whether two states are of one table, and hold the same files under the same vectors."""
+        """Return whether two states are of one table, with the same files and vectors."""
         return self.metadata.id == other.metadata.id and self.file_keys == other.file_keys
 
     @property
@@ -369,7 +369,7 @@ class _Replay:
 
 
 def keep_newest(newest: dict[FileKey, AddFile | RemoveFile], action: AddFile | RemoveFile) -> None:
-    """Let an action win over the one of the same file before it; the newest also comes last."""
+    """Replace the earlier action on the same file; the latest is also last in order."""
     newest.pop(action.key, None)
     newest[action.key] = action
 

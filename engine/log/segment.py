@@ -156,9 +156,9 @@ def _list_segment(store: Store, version: int | None, checkpoint_before: int | No
 
 
 def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
-    """Of the files of the log from a version on, the commits after it.
+    """Return the commits after a version from the log's files.
 
-    None if they do not follow it without a gap: then only `list_segment` can tell.
+    Return None if they do not follow it without a gap: then use `list_segment`.
     """
     commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
     newest = max((file.version for file in files if file.name.kind in STATES), default=-1)
@@ -169,9 +169,9 @@ def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
 
 
 def whole_log(files: Sequence[LogFile]) -> tuple[LogFile, ...]:
-    """Of the files of a log, every commit from the first, where there is no checkpoint to begin with.
+    """Return every commit of a log from the first, if it has no checkpoint.
 
-    Empty where there is one, or a commit is missing.
+    Return () if there is one, or a commit is missing.
     """
     segment = None if complete_checkpoints(files) else newer_segment(files, -1)
     return () if segment is None else segment.commits

@@ -20,10 +20,10 @@ _kept: dict[tuple[str, FileStatus], CheckpointContent] = {}
 
 
 def read_again(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
-    """As `read_checkpoint`, from memory where this very file was read lately.
+    """Read a checkpoint like `read_checkpoint`, cached if this very file was read recently.
 
     Raises:
-        MalformedLogError: as `read_checkpoint`.
+        MalformedLogError: as in `read_checkpoint`.
     """
     file = checkpoint.files[0].status
     if (

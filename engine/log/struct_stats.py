@@ -53,7 +53,7 @@ def _text(array: pa.Array) -> pa.Array:
 
 
 def _moment(array: pa.Array) -> pa.Array:
-    """ISO 8601 to the microsecond, `Z` where it is a moment and not a wall clock."""
+    """Format timestamps in ISO 8601 with microseconds, with `Z` if they have a zone."""
     zone = "" if array.type.tz is None else "Z"
     wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
     scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)

@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def nobody_runs() -> int | None:
-    """None, as a caller says who knows of no other process."""
+    """Return None, for callers that know of no other process."""
     return None
 
 
@@ -36,7 +36,7 @@ def track_operation(uri: str, started_ms: int, what: str = "a write") -> Iterato
 
 
 def oldest_start_ms(uri: str) -> int | None:
-    """When the oldest running operation on a table began, None where there is none."""
+    """Return the start time of the oldest running operation on a table, None if there is none."""
     place = real_place(uri)
     with _lock:
         return min((since for since, _ in _running.get(place, {}).values()), default=None)

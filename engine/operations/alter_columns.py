@@ -1,4 +1,4 @@
-"""ALTER TABLE … COLUMNS: the schema changes, the files stay as they are."""
+"""ALTER TABLE … COLUMNS: changes the schema, without changing files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -192,7 +192,7 @@ def _commit(
     parameters: Mapping[str, Any],
     moved: Mapping[ColumnPath, ColumnPath] | None = None,
 ) -> OperationResult:
-    """Commit a schema; `moved` are columns by their paths before and after, empty if gone."""
+    """Commit a schema; `moved` maps column paths before to those after, () for dropped columns."""
     snapshot = execution.snapshot_of(txn)
     configuration = _update_configuration(snapshot.metadata.configuration, moved or {})
     schema, configuration = map_columns(schema, configuration)

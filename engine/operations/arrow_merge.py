@@ -71,7 +71,7 @@ class ArrowMerge:
 class MergeChanges:
     """The result of a MERGE: files with deleted rows, written files, and rows per clause.
 
-    `unmatched` are the source rows that no target row joins; None where they were not counted.
+    `unmatched` is the number of unmatched source rows; None if not counted.
     `scanned` is when the rows were found, on the monotonic clock.
     """
 
@@ -87,11 +87,11 @@ class MergeChanges:
 def merge_in_process(
     execution: Execution, snapshot: Snapshot, work: ArrowMerge
 ) -> MergeChanges | None:
-    """Do a MERGE up to its commit; None where Spark is to do it.
+    """Run a MERGE up to its commit; return None if Spark must run it.
 
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
-        EngineError: there is no Spark to ask, and this cannot be done without.
+        EngineError: the statement needs Spark, and there is no session.
     """
     if not is_small(execution, work.candidates):
         return None

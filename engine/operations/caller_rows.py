@@ -146,7 +146,7 @@ def _table(given: object) -> pa.Table:
 
 
 def _columns(rows: list[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values by column, in order of first appearance; null where a row has none."""
+    """Return the values by column, in order of first appearance; missing values are null."""
     names = dict.fromkeys(chain.from_iterable(row.keys() for row in rows))
     return {name: [row.get(name) for row in rows] for name in names}
 

@@ -1,6 +1,6 @@
-"""Parquet files in a directory become a table where they lie: a log is written, no file is.
+"""Conversion of a directory of Parquet files to a table: only a log is written.
 
-Statistics come from the files' footers. Partition values are read from the names of directories.
+Statistics come from the files' footers, partition values from the directory names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
 
     Raises:
         RequestError: there are no Parquet files, or a directory is not a partition.
-        MappedConversionError: the properties ask for column mapping.
+        MappedConversionError: the properties request column mapping.
         DataFileError: a file is not Parquet.
         ProtocolChangedException: another writer created the table at the same time.
     """

@@ -38,9 +38,9 @@ def create(command: Create, execution: Execution) -> OperationResult:
     """Run a CREATE TABLE.
 
     Raises:
-        TableExistsError: there is a table, and the command does not allow for it.
+        TableExistsError: the table exists, and the command does not replace it.
         ProtocolChangedException: another writer created it at the same time.
-        InvalidSchemaError, InvalidPropertyError: the table cannot be as asked.
+        InvalidSchemaError, InvalidPropertyError: the definition is invalid.
     """
     if list_log_files(execution.table.store):
         return _handle_existing(command, execution)

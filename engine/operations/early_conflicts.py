@@ -16,7 +16,7 @@ LOOK_SECONDS = 1.0
 
 
 class EarlyConflicts:
-    """Looks for conflicts of one transaction, for as long as somebody tells the progress of its work."""
+    """Looks for conflicts of one transaction while progress is reported."""
 
     def __init__(
         self, txn: OptimisticTransaction, operation: str, user_name: str | None = None

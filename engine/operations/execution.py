@@ -266,11 +266,11 @@ class Execution:
         self.progress(Progress(stage or self._stage, 0, 0, detail=words))
 
     def chose(self, files: int, snapshot: Snapshot) -> None:
-        """Say how many of the table's files are left to look at."""
+        """Report the number of files left to read."""
         self.report_finding(f"{files:,} of {count_noun(snapshot.file_count, 'file')}", READ)
 
     def wrote_in_words(self, files: Sequence[AddFile]) -> None:
-        """Say how many files a stage wrote."""
+        """Report the number of files written by a stage."""
         self.report_finding(f"{count_noun(len(files), 'file')} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
@@ -368,7 +368,7 @@ class Execution:
     def clean_up_on_failure(self) -> Iterator[None]:
         """Remove staged files when the run fails, unless its commit may have landed.
 
-        Only an engine error proves failure: an interrupt may come right after the put.
+        Only an engine error proves failure: an interrupt may follow the put directly.
         """
         try:
             yield

@@ -54,7 +54,7 @@ class _Copying:
         self._source_at = cache(lambda root: open_store(root, storage_options))
 
     def copy(self, copy: FileCopy) -> bool:
-        """Copy one file; False where it is there."""
+        """Copy one file; return False if the copy exists."""
         source: Store = self._source_at(copy.source.root)
         original, there = source.stat(copy.source.path), self._target.stat(copy.path)
         if original is None:
@@ -84,7 +84,7 @@ def _all_of(
     copy: Callable[[FileCopy], bool],
     stopped: Event,
 ) -> list[tuple[FileCopy, bool]]:
-    """Each copy and whether it had to be made; progress is told from this thread."""
+    """Run all copies; return each and whether it was made, reporting progress from this thread."""
     outcomes: list[tuple[FileCopy, bool]] = []
     left, running = iter(copies), dict[Future[bool], FileCopy]()
     with ThreadPoolExecutor(AT_ONCE, "copy") as pool:

@@ -245,7 +245,7 @@ def _read_by_spark(
 
 
 def _merge_in_process(reading: _SourceReading) -> tuple[MergeChanges, WriteTerms] | None:
-    """Few rows into few files, in this process; None where Spark is to do it."""
+    """Run a small MERGE in this process; return None if Spark must run it."""
     work = _arrow_merge(reading)
     merged = merge_in_process(reading.execution, reading.snapshot, work) if work else None
     if merged is None:
@@ -429,7 +429,7 @@ def _changes(
     inserts: DataFrame | None,
     touched: frozenset[int],
 ) -> list[AddCDCFile]:
-    """Every change, where a change feed is kept; a version of new files alone needs none."""
+    """Write the change files if a feed is enabled; a version with only new files needs none."""
     if not merging.snapshot.properties.enable_change_data_feed or actions is None or not touched:
         return []
     frame = merging.rows.changes(merging.target(touched), actions, CHANGE_TYPE)

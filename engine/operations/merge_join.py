@@ -67,7 +67,7 @@ def qualify_source(tree: Expression) -> Expression:
 
 
 def join_columns(target: pa.Table | None, source: pa.Table) -> pa.Table:
-    """Target rows beside their source rows."""
+    """Join target rows with their source rows, column by column."""
     names = [_SOURCE + name for name in source.column_names]
     rows = source.rename_columns(names)
     if target is None:
@@ -78,10 +78,10 @@ def join_columns(target: pa.Table | None, source: pa.Table) -> pa.Table:
 
 
 def pair_rows(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers) -> pa.Table:
-    """Target rows of these numbers beside source rows of those; a wide row may come many times.
+    """Pair target and source rows by number.
 
     Raises:
-        CannotEvaluateError: they take too much memory.
+        CannotEvaluateError: the pairs take too much memory.
     """
     size = _row_bytes(target)[mine].sum() + _row_bytes(source)[theirs].sum()
     if size > _MOST_PAIRED_BYTES:

@@ -105,7 +105,7 @@ def _match_conditions(merge: AnalysedMerge) -> list[Expression]:
 
 
 def _find_unset_columns(updates: Iterable[AnalysedClause], schema: StructType) -> set[str]:
-    """Return the columns some clause does not set, except columns to be computed anew."""
+    """Return the columns not set by every clause, except generated ones to recompute."""
     updates = list(updates)
     touched = {path[0] for clause in updates for path in clause.assignments}
     return {

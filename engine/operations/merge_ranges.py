@@ -66,7 +66,7 @@ def bounds_by_spark(source: DataFrame, values: Sequence[Expression]) -> Bounds:
 
 
 def ends_of(low: pa.Scalar, high: pa.Scalar) -> tuple[object, object] | None:
-    """Bounds as Python values, None where it has no such values."""
+    """Return the bounds as Python values, None if Python cannot represent them."""
     try:
         return low.as_py(), high.as_py()
     except (OverflowError, ValueError):

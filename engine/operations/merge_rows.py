@@ -180,7 +180,7 @@ class MergeRows:
     def materialise_values(
         self, target: DataFrame, actions: DataFrame
     ) -> tuple["MergeRows", DataFrame]:
-        """Materialize values evaluated once beside the actions; return the merge over them."""
+        """Materialize values evaluated once with the actions; return the merge over them."""
         clauses: list[AnalysedClause] = []
         asked: dict[str, tuple[int, Expression]] = {}
         for number, clause in enumerate(self.merge.clauses):

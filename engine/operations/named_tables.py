@@ -69,7 +69,7 @@ class NamedTables:
     def snapshot(self, table: DeltaTable, version: int | str | None = None) -> Snapshot:
         """Return an opened table at a version or a time, or at its latest version.
 
-        The latest version is asked for once.
+        The latest version is read once.
         """
         key = (self._handles.index(table), version)
         if key not in self._snapshots:
@@ -105,10 +105,10 @@ def open_location(name: str, beside: DeltaTable) -> DeltaTable:
 
 
 def check_location(name: str) -> None:
-    """Refuse a plain name where a location is needed.
+    """Refuse a plain name if a location is required.
 
     Raises:
-        UnknownNameError: it is one.
+        UnknownNameError: it is a plain name.
     """
     if not is_location(name):
         msg = f"No table is known here by the name {name[:200]}."

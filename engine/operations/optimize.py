@@ -88,7 +88,7 @@ def rewrite_bins(
     operation: str,
     parameters: dict[str, object],
 ) -> OperationResult:
-    """Compact bins, in as many commits as their size asks for."""
+    """Compact bins, in as many commits as their size requires."""
     if execution.options.dry_run:
         return _plan(snapshot, bins)
     if not bins:

@@ -1,4 +1,4 @@
-"""INSERT OVERWRITE: rows take the place of all rows, of a condition's, or of whole partitions."""
+"""INSERT OVERWRITE: replaces all rows, the rows of a condition, or whole partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ from engine.words import count_noun
 
 
 def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
-    """Run an overwrite of the kind the command asks for.
+    """Run an overwrite of the requested kind.
 
     Raises:
-        AppendOnlyError: the table only grows.
+        AppendOnlyError: the table is append-only.
         SchemaMismatchError, BadRowsError, InvariantViolationError: the data does not fit.
         ConflictError: a concurrent commit won.
     """

@@ -105,10 +105,10 @@ class QueryTables:
         return asks_others
 
     def holds(self, condition: Expression) -> SparkColumn:
-        """Whether a condition is true of prepared rows; null or false where it is not.
+        """Return a column that is true if a condition holds for a prepared row, else false or null.
 
         Raises:
-            RequestError: Spark cannot do it.
+            RequestError: Spark cannot run it.
         """
         with _refusals():
             return self._frames().condition(condition, None)

@@ -86,9 +86,9 @@ def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
 
 
 def _terms(current: Snapshot, restored: Snapshot) -> Iterator[Action]:
-    """Metadata and domains of then; the protocol never loses a feature; times stay as they are.
+    """Yield the restored metadata and domains, keeping all protocol features and times.
 
-    Identity columns go on from their last number, and ids of columns from the last one given.
+    Identity columns continue from their last number, and column ids from the last one assigned.
     """
     missing = list_supported_features(restored.protocol) - list_supported_features(current.protocol)
     if missing:

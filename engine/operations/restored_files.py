@@ -28,7 +28,7 @@ _COMMITS = 1000
 
 
 class _Guard(TransactionObserver):
-    """Looks at files before each attempt, and tells another observer of every phase."""
+    """Checks files before each attempt, and forwards every phase to another observer."""
 
     def __init__(self, now_ms: int, inner: TransactionObserver | None) -> None:
         self._now_ms = now_ms

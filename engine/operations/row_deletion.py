@@ -67,7 +67,7 @@ class RowDeletion:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing goes."""
+        """Return whether nothing is deleted."""
         return not (self.whole or self.masked or self.rewritten)
 
     @property
@@ -76,7 +76,7 @@ class RowDeletion:
         return self.whole + tuple(file.add for file in self.rewritten)
 
     def describe(self) -> str:
-        """How many files hold a match."""
+        """Describe the number of files with a match."""
         files = len(self.whole) + len(self.masked) + len(self.rewritten)
         return f"{files:,} {'file holds' if files == 1 else 'files hold'} a match"
 
@@ -275,7 +275,7 @@ def split_by_partition(
 
 
 def _verdict(snapshot: Snapshot, condition: Expression, texts: Sequence[str | None]) -> bool | None:
-    """Whether a partition's rows match; None if only Spark can say."""
+    """Return whether a partition's rows match; None if only Spark can decide."""
     fields = snapshot.partition_schema
     pairs = zip(fields, texts, strict=True)
     try:

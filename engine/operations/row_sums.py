@@ -150,7 +150,7 @@ def _live(add: AddFile, rows: int | None) -> int | None:
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
-    """Their sum; None where one is unknown."""
+    """Return the sum; None if a count is unknown."""
     total = 0
     for count in counts:
         if count is None:

@@ -240,7 +240,7 @@ def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResul
 
 
 def _pause_s(lost: int) -> float:
-    """How long to wait after so many other conflicts."""
+    """Return the time to wait after this many conflicts, in seconds."""
     longest = min(_FIRST_PAUSE_S * 2 ** min(lost, 10), _LONGEST_PAUSE_S)
     return random.uniform(0, longest)  # noqa: S311 - not for cryptography
 

@@ -25,7 +25,7 @@ Perform = Callable[[int, Command], OperationResult]
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended: the version it committed, None where it had nothing to change."""
+    """The outcome of a step: its committed version, None if it changed nothing."""
 
     number: int
     table: str
@@ -69,7 +69,7 @@ class ScriptError(EngineError):
 
 
 class ScriptTables:
-    """The tables of a script's steps: the job's own where a step names none, others by `opens`."""
+    """The tables of a script's steps: the job's own if a step names none, others by `opens`."""
 
     def __init__(self, own: DeltaTable, opens: Callable[[str], DeltaTable] | None) -> None:
         self.own, self._opens = own, opens

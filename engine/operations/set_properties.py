@@ -56,7 +56,7 @@ def commit_properties(
     properties: Mapping[str, str],
     operation: str = "SET TBLPROPERTIES",
 ) -> OperationResult:
-    """Set properties in a commit of their own, one step of a command; none where the table has them."""
+    """Set properties as one step of a command, in a commit of its own if any is new."""
     txn = execution.begin(step)
     snapshot = execution.snapshot_of(txn)
     configuration = {**snapshot.metadata.configuration, **properties}

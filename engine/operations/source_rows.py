@@ -1,4 +1,4 @@
-"""The rows a write takes: of files, written out, of a Delta table, or of a DataFrame."""
+"""Rows of a write's source: files, literal rows, a Delta table, or a DataFrame."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -167,7 +167,7 @@ def _names(source: TableSource) -> tuple[str, ...]:
 
 
 def _parse_projection(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
-    """`expression AS name`: the name is the column's own where there is no AS."""
+    """Parse `expression AS name`; without AS the name is the column's own."""
     tokens = tokenize(text)
     name = ""
     if len(tokens) > 2 and tokens[-2].kind == "word" and tokens[-2].value == "AS":

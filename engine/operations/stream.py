@@ -69,7 +69,7 @@ class _StreamSource:
         self.log = StreamLog(self.table.store, terms)
 
     def start_position(self) -> Position:
-        """Where a new stream begins.
+        """Return the start position of a new stream.
 
         Raises:
             VersionNotFoundError: the log does not have the version requested.
@@ -83,7 +83,7 @@ class _StreamSource:
         return Position(version)
 
     def batch_end(self, start: Position) -> Position:
-        """Where the next batch ends."""
+        """Return the end of the next batch."""
         limits = StreamLimits(self.command.max_files_per_batch)
         return self.log.batch_end(start, limits, self.newest.version)
 

@@ -205,7 +205,7 @@ class _Trial:
         return list(opened.values())
 
     def _paths(self, add: AddFile) -> Iterator[str]:
-        """Of a file and its deletion vector, where they lie below the table."""
+        """Yield the paths of a file and its deletion vector below the table."""
         root = self._source.root
         places = [resolve_log_path(root, add.path, self._write.table.allowed_roots)]
         vector = add.deletion_vector

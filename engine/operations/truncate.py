@@ -1,4 +1,4 @@
-"""TRUNCATE: every row goes, and no file is read."""
+"""TRUNCATE: removes every row without reading a file."""
 
 from time import monotonic
 

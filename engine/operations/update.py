@@ -229,9 +229,9 @@ def _assign_rows(
     kept: bool,
     beside: Sequence[str] = (),
 ) -> DataFrame:
-    """Each row as it will be; a changed row keeps its id and gets the commit's version.
+    """Return the rows with their new values; a changed row keeps its id and takes a new version.
 
-    Columns `beside` the table's stay.
+    Columns `beside` the table's are kept.
     """
     new = assign_columns(snapshot.schema, assignments)
     columns: list[Column] = []

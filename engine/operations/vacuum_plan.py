@@ -104,7 +104,7 @@ def decode_fully(path: str) -> str:
 
 
 def doubt_all(needs: NeededFiles) -> NeededFiles:
-    """Return the needs where nothing was listed: any needed file may lie under other escapes."""
+    """Return the needs without a listing: any needed file may exist under other escapes."""
     names = (*needs.live, *needs.retained)
     return replace(needs, doubtful=frozenset(needs.key(decode_fully(path)) for path in names))
 

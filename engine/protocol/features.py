@@ -253,7 +253,7 @@ def remove_features(protocol: Protocol, features: Iterable[str]) -> Protocol:
 
 
 def _legacy_upgrade(protocol: Protocol, names: set[str]) -> Protocol | None:
-    """Versions alone, if every feature is a legacy one and the table has no lists yet."""
+    """Upgrade by versions only, if every feature is a legacy one and there are no lists yet."""
     definitions = [FEATURES.get(name) for name in names]
     if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
         return None

@@ -96,7 +96,7 @@ class TableProperties:
 
     @property
     def file_prefix_length(self) -> int:
-        """How many random characters name a new file's directory; 0 where none are requested."""
+        """The length of new files' random directory names; 0 if not requested."""
         return self.random_prefix_length if self.randomize_file_prefixes else 0
 
     @classmethod

@@ -34,7 +34,7 @@ class DashboardAnswer:
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer: the token goes to no other host."""
+    """Treats redirects as errors, so the token goes to no other host."""
 
     def redirect_request(
         self,
@@ -76,7 +76,7 @@ class Dashboard:
 
 
 def _parse_answer(body: bytes) -> DashboardAnswer:
-    """Only an answer in the dashboard's own words counts: a login page is none."""
+    """Parse the dashboard's answer; anything else, such as a login page, means LATER."""
     try:
         refused = json.loads(body)["refused"]
         return DashboardAnswer(

@@ -67,7 +67,7 @@ class ReportOutbox:
         self._reasons: set[str] = set()
 
     def put(self, event: Event) -> None:
-        """Have an event sent; over the bound the oldest one goes."""
+        """Queue an event for sending; over the limit the oldest one is dropped."""
         with self._changed:
             if self._is_closed:
                 self._drop(1)
@@ -211,7 +211,7 @@ class ReportOutbox:
         return True
 
     def _deliver(self, body: bytes) -> bool:
-        """Whether a batch needs no other try: it arrived, or nobody will ever take it."""
+        """Deliver a batch; return False if it must be retried."""
         answer = self._post(body)
         if answer.reply is BatchReply.LATER:
             self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)

@@ -102,7 +102,7 @@ def settings_from(told: Mapping[str, str]) -> Settings:
 
 
 def outbox() -> ReportOutbox | None:
-    """Where events go; None where this program does not report."""
+    """Return the outbox; None if this program does not report."""
     return _reports.outbox()
 
 

@@ -15,7 +15,7 @@ _counter = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class SpooledBatch:
-    """A batch on disk: its bytes, and how many events it holds."""
+    """A batch on disk: its bytes, and its number of events."""
 
     path: Path
     body: bytes

@@ -69,13 +69,13 @@ class Cast:
 
     @property
     def may_fail(self) -> bool:
-        """Whether some value of the one type is none of the other."""
+        """Return whether some value of the source type has no value in the target type."""
         return self.is_needed and not _always_fits(self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A struct: each field of the column's type with where it comes from; None is null."""
+    """A struct: each field of the column's type with its source; None is null."""
 
     source: StructType
     target: StructType
@@ -140,7 +140,7 @@ def plan_storage(
 
 
 def is_unchanged(way: Storing) -> bool:
-    """Whether values are stored as they are: the same fields in the same order, nothing to cast."""
+    """Return whether values are stored unchanged: equal fields in equal order, and no casts."""
     match way:
         case Cast():
             return not way.is_needed

@@ -1,7 +1,7 @@
-"""Dates and wall clocks of every year as numbers: Spark's calendar goes on where Python's ends.
+"""Dates and wall times of every year as numbers: Spark's calendar exceeds Python's.
 
-Days and microseconds count from 1970, by the proleptic Gregorian calendar, as Delta's do. The year
-before 1 is 0. Years beyond 9999 are written with a plus sign, as Java writes them.
+Days and microseconds count from 1970, in the proleptic Gregorian calendar, as Delta's do. The year
+before 1 is 0. Years beyond 9999 have a plus sign, as in Java.
 """
 
 import re

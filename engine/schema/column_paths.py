@@ -1,6 +1,6 @@
-"""Columns and nested fields as people, statements and properties write them.
+"""Columns and nested fields as written by people, in statements and in properties.
 
-Dots separate the names along a path. A name with a dot or a backtick in it stands in backticks.
+Dots separate the names along a path. A name with a dot or a backtick is in backticks.
 """
 
 import re
@@ -33,7 +33,7 @@ def column_path(text: str) -> ColumnPath:
 
 
 def render_column_path(path: Iterable[str]) -> str:
-    """Write a path so that `column_path` reads it back; other names stay as they are."""
+    """Render a path for `column_path` to read back, quoting only names with dots or backticks."""
     return ".".join(_quote(name) if {".", "`"} & set(name) else name for name in path)
 
 

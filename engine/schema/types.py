@@ -35,7 +35,7 @@ PRIMITIVES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type with a name alone, such as `string`, `long`, `timestamp_ntz`."""
+    """A type with only a name, such as `string`, `long`, `timestamp_ntz`."""
 
     name: str
 
@@ -74,7 +74,7 @@ class MapType:
 
 @dataclass(frozen=True)
 class StructField:
-    """A column: its metadata holds comments, column mapping, defaults, generation, type changes."""
+    """A column: its metadata has comments, column mapping, defaults, generation, type changes."""
 
     name: str
     type: "DataType"
@@ -244,7 +244,7 @@ def user_type_name(value: Mapping[str, Any]) -> str:
 
 
 def _foreign_type(value: Any) -> ForeignType | None:  # noqa: ANN401 - JSON
-    """Return a type that is well formed and not known here; None where it is known or malformed."""
+    """Return a well-formed type unknown here; None if it is known or malformed."""
     kind = value.get("type") if isinstance(value, Mapping) else value
     if not isinstance(kind, str):
         return None

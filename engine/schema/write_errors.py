@@ -43,7 +43,7 @@ class ColumnMappingRestoreError(RequestError):
 
 
 class NestedFieldError(RequestError):
-    """A field inside a column, where a column as a whole is to be given."""
+    """A nested field is given where a whole column is expected."""
 
     code = "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION"
     sqlstate = "0AKDC"

@@ -12,7 +12,7 @@ class ChangeLog(StreamLog):
     """A log with positions between versions, or before the first version's rows."""
 
     def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:
-        """Where a batch ends; a version is never taken apart, however many files it changed."""
+        """Return the end of a batch; a version is never split, even with many changed files."""
         if start.version > last_version + 1:
             self._check_reached(start)
         end, count, size = start, 0, 0

@@ -48,10 +48,10 @@ def profile_column(
     condition: str = "",
     limits: ProfileLimits = ProfileLimits(),
 ) -> ColumnProfile:
-    """Read one column and sum it up.
+    """Read one column and summarize it.
 
     Raises:
-        UnknownColumnError, ExpressionError: there is no such column, or the condition is none.
+        UnknownColumnError, ExpressionError: the column does not exist, or the condition is invalid.
         DataFileError: a file was vacuumed away, or is damaged.
     """
     column = snapshot.schema.get(column_name)
@@ -116,7 +116,7 @@ class _Sums:
                 self._merge()
 
     def _merge(self) -> None:
-        """Leave one array without repeats; forget it where it is larger than may be remembered."""
+        """Merge the values into one array without duplicates, or drop it above the size limit."""
         if self._counts_distinct and self._seen:
             self._seen = [pa.concat_arrays(self._seen).unique()]
             self._counts_distinct = self._seen[0].nbytes <= self._limits.distinct_bytes

@@ -110,7 +110,7 @@ def _conform(array: pa.Array, data_type: DataType, mode: str) -> pa.Array:
 
 
 def _has_target_type(arrow_type: pa.DataType, target: pa.DataType, mode: str) -> bool:
-    """Whether nothing is left to do. The same names inside may mean others where they are mapped."""
+    """Return whether no conversion is needed; nested names may differ under column mapping."""
     return bool(arrow_type == target) and (mode == "none" or not pa.types.is_nested(arrow_type))
 
 

@@ -58,13 +58,13 @@ class FileFacts(NamedTuple):
 
 
 class Skipper:
-    """A condition made ready to be asked of many files.
+    """A condition prepared for evaluation over many files.
 
     Args:
         expression: a condition over `schema`'s logical columns.
-        schema: the table's.
+        schema: the table's schema.
         partition_columns: their logical names.
-        mode: the table's mode of column mapping.
+        mode: the table's column mapping mode.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Skipper:
         return outcomes.true and not (outcomes.false or outcomes.null)
 
     def may_match_each(self, files: Sequence[FileFacts]) -> list[bool]:
-        """Whether each of many files may hold such a row; quicker than one by one."""
+        """Evaluate `may_match` for many files, faster than one by one."""
         return [outcomes.true for outcomes in self._test(files)]
 
     def stats_parser(self) -> Callable[[str | None], Mapping[str, Any] | None]:

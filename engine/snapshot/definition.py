@@ -27,7 +27,7 @@ _MOST_CLUSTERING_COLUMNS = 4
 
 
 class PartitionStatisticsError(InvalidPropertyError):
-    """Statistics are asked for of a partition column."""
+    """Statistics are requested for a partition column."""
 
     code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
 

@@ -184,7 +184,7 @@ def partition_column(
 def _iter_stored(
     parquet: pq.ParquetFile, names: list[str], batch_rows: int | None, batch_bytes: int | None
 ) -> Iterator[tuple[pa.Table | None, int]]:
-    """Rows of the named columns and their number; no table where no column is wanted."""
+    """Yield rows of the named columns with their number; no table if no column is requested."""
     total = parquet.metadata.num_rows
     if batch_rows is None:
         yield parquet.read(columns=names) if names else None, total

@@ -1,4 +1,4 @@
-"""How many rows files hold, as far as their statistics claim: to be shown, not to be trusted."""
+"""Row counts of files as claimed by statistics: for display, not for decisions."""
 
 import pyarrow as pa
 
@@ -6,7 +6,7 @@ from engine.actions.statistics import read_claimed_rows
 
 
 def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the `numRecords` of every row's statistics, null where there is none."""
+    """Return the `numRecords` of every row's statistics, null if there is none."""
     chunks = [
         pa.array([read_claimed_rows(text) for text in chunk.to_pylist()], pa.int64())
         for chunk in stats.chunks

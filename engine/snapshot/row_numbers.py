@@ -34,7 +34,7 @@ def value_numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 
 def occurrences(numbers: np.ndarray) -> np.ndarray:
-    """How many equal numbers stand before each."""
+    """Return the number of equal numbers before each."""
     order = np.argsort(numbers, kind="stable")
     ranked = numbers[order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else ranked
@@ -44,7 +44,7 @@ def occurrences(numbers: np.ndarray) -> np.ndarray:
 
 
 def normalise_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Values with one zero and one NaN, as Spark groups them; Arrow goes by their bits."""
+    """Normalize zeros and NaNs as Spark groups them; Arrow compares their bits."""
     if not pa.types.is_floating(array.type):
         return array
     nan = pa.scalar(float("nan"), array.type)

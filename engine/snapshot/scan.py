@@ -1,7 +1,7 @@
-"""From a condition to files, and from files to rows.
+"""Scans: from a condition to files, and from files to rows.
 
-Partitions are numbered by column operations, a million files at a time; the condition is asked once
-for each distinct partition.
+Partitions are numbered by column operations, a million files at a time; the condition is evaluated
+once per distinct partition.
 """
 
 import os
@@ -213,7 +213,7 @@ def _values_of(column: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
 
 
 def _lookup(maps: pa.MapArray, key: str) -> pa.Array:
-    """Where every map holds the key once, as in a sound log, its places are found a column at a time."""
+    """Look up a key in each map, by column operations if every map has the key once."""
     offsets = maps.offsets.to_numpy()
     keys = maps.keys.slice(offsets[0], offsets[-1] - offsets[0])
     hits = np.flatnonzero(pc.equal(keys, key).to_numpy(zero_copy_only=False)) + offsets[0]

@@ -69,7 +69,7 @@ class Snapshot:
 
     @property
     def table_uri(self) -> str:
-        """Where the table is."""
+        """The location of the table."""
         return self.store.root
 
     @property

@@ -6,7 +6,7 @@ from engine.errors import EngineError
 
 
 class StreamError(EngineError):
-    """A stream cannot go on from where it is."""
+    """A stream cannot continue from its position."""
 
     code = "LAKE_STREAM_STOPPED"
     sqlstate = "22000"
@@ -25,7 +25,7 @@ class SourceSchemaChangedError(StreamError):
 
 
 class SourceReplacedError(StreamError):
-    """Another table is where the stream's source was, or an older copy of it."""
+    """Another table replaced the stream's source, or an older copy of it did."""
 
     code = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
     sqlstate = "55019"

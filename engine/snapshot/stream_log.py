@@ -166,13 +166,13 @@ class StreamTerms:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """How much one batch may hold; at least one file always fits."""
+    """Limits of one batch; at least one file always fits."""
 
     max_files: int | None = None
     max_bytes: int | None = None
 
     def allow(self, files: int, size_bytes: int) -> bool:
-        """Whether another file may follow so many."""
+        """Return whether another file fits after `files` files of `size_bytes`."""
         few = self.max_files is None or files < self.max_files
         return few and (self.max_bytes is None or size_bytes < self.max_bytes)
 
@@ -359,7 +359,7 @@ class StreamLog:
             raise self._schema_changed_error(version, changes, terms.remedy)
 
     def _metadata_before(self, start: Position) -> Metadata | None:
-        """As of the position, None where the log does not reach back so far."""
+        """Return the metadata as of a position, None if the log does not reach back that far."""
         version = start.version if start.initial else start.version - 1
         try:
             return load_definition(self.store, version).metadata if version >= 0 else None

@@ -1,4 +1,4 @@
-"""Where a stream is in the log of its source: as JSON in a checkpoint, as a number in a `txn` action."""
+"""Position of a stream in its source's log: JSON in a checkpoint, a number in a `txn` action."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

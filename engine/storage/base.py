@@ -18,7 +18,7 @@ from engine.errors import FileExistsAlreadyError, PathOutsideRootError
 class FileStatus:
     """A file: its path relative to the root, its size in bytes, its modification time in ms.
 
-    `etag` is another whenever the file was written anew, None where the store has no such mark.
+    `etag` changes with every write, None if the store has none.
     """
 
     path: str

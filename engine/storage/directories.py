@@ -1,4 +1,4 @@
-"""The directories below a place: how tables are found where nothing names them."""
+"""Directories below a location, for finding tables without a catalog."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def child_directories(store: Store, directory: str) -> list[str]:
 
 
 def has_files(store: Store, directory: str) -> bool:
-    """Whether anything lies in a directory; in an object store one request tells.
+    """Return whether a directory has any entry; on an object store by one request.
 
     Raises:
         StorageError: it cannot be listed.

@@ -55,7 +55,7 @@ _FileOf = Callable[[str, os.DirEntry[str]], File | None]
 
 
 class _MovedError(OSError):
-    """A directory is no longer where it was opened."""
+    """A directory was replaced while it was opened."""
 
 
 _NOT_LISTED = (
@@ -211,9 +211,9 @@ class LocalStore:
                 sync(folder)
 
     def locate(self, path: str) -> str:
-        """Where a path is on this machine.
+        """Return the local path of a file.
 
-        Every step below the root is checked; only a link among them costs the way from the top.
+        Every step below the root is checked; only with a link among them is the full path resolved.
 
         Raises:
             PathOutsideRootError: a symbolic link leads it out of the root.

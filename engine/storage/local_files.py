@@ -62,14 +62,14 @@ os.register_at_fork(after_in_child=_renew_locks)
 
 
 class AnswerLostError(OSError):
-    """Whether a file got its name cannot be told: neither the system says so, nor can it be looked at."""
+    """It is unknown whether a file got its name, and the file cannot be checked."""
 
 
 def link_file(temporary: Path, target: Path) -> None:
-    """Give the finished file its name. Where the system's answer was lost, the file itself tells.
+    """Link the finished file under its name; after a lost response, check the file itself.
 
     Raises:
-        AnswerLostError: it could not be looked at.
+        AnswerLostError: it could not be checked.
         OSError: it did not get the name.
     """
     try:

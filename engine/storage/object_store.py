@@ -165,7 +165,7 @@ class ObjectStore:
         """Write an object, unless it exists.
 
         Raises:
-            StorageError: a commit, where the store would overwrite one all the same.
+            StorageError: it is a commit, and the store would overwrite an existing one.
         """
         if self._probed is not None and is_commit(path):
             check_conditional_puts(self._probed, self._create, self.delete)
@@ -181,7 +181,7 @@ class ObjectStore:
             obstore.put(self._inner, check_path(path), data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Write an object in parts; it appears once the last one is there."""
+        """Write an object in parts; it appears once the last one is written."""
         with self._errors_of("write", path, writing=True):
             obstore.put(self._inner, check_path(path), iter(pieces))
 

@@ -89,7 +89,7 @@ def statuses_of(store: Store, paths: Collection[str], neighbor_count: int = 0) -
 
 
 def delete_files(store: Store, paths: Sequence[str]) -> None:
-    """Delete files, in an object store several at a time, here a folder's at once.
+    """Delete files, in parallel on an object store, by folder on a local one.
 
     Raises:
         StorageError: one could not be deleted; others may be gone.
@@ -117,5 +117,5 @@ def read_ahead(
 
 
 def is_remote(store: Store) -> bool:
-    """Whether a question to the store is a turn of the network, worth being asked beside others."""
+    """Return whether a request to the store is a network call, better made in parallel."""
     return store.root.partition("://")[0] in OBJECT_SCHEMES

@@ -7,5 +7,5 @@ _ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 def random_prefix(length: int) -> str:
-    """So many random characters, safe in paths and in the log; "" for none."""
+    """Return random characters, safe in paths and in the log; "" for length 0."""
     return "".join(secrets.choice(_ALPHANUMERIC) for _ in range(length))

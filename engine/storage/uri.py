@@ -1,7 +1,7 @@
-"""Where a table is, and where a path of its log leads.
+"""Locations of tables, and resolution of paths in a log.
 
 A path in a log is untrusted. It is a URI reference: decoded exactly once, then either below the
-table's root or refused, unless an administrator allowed the root it leads to (shallow clones).
+table's root or refused, unless an administrator allowed its root (shallow clones).
 """
 
 import os

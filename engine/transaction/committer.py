@@ -163,7 +163,7 @@ class Committer:
         return reconcile(self._assign_free_row_ids(named), self.clock.now_ms())
 
     def _count_numbered_rows(self, pending_commit: PendingCommit) -> PendingCommit:
-        """Return the pending commit with the rows of its new files counted, where they have or get ids."""
+        """Count the rows of new files with new row ids."""
         files = pending_commit.newly_numbered
         if not files:
             return pending_commit
@@ -176,12 +176,12 @@ class Committer:
         return replace(pending_commit, current=current.restage(actions))
 
     def _count_staged_rows(self, add: AddFile) -> int | None:
-        """Return the rows of a staged file; the claim where the file is gone, or out of reach.
+        """Count the rows of a staged file; use its claim if it is missing or inaccessible.
 
-        The look before each attempt refuses files that are gone, unless this transaction has landed.
+        The check before each attempt refuses missing files, unless this transaction has landed.
 
         Raises:
-            PathOutsideRootError: it is out of reach, and claims nothing.
+            PathOutsideRootError: it is inaccessible, and has no claim.
         """
         claimed = physical_rows(add)
         try:

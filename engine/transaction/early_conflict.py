@@ -21,7 +21,7 @@ class _UndecidedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _DecidedResolver:
-    """Resolves as the commit will, but has no conflict come of a spent budget or a failed read."""
+    """Resolves like the commit, except that a spent budget or a failed read is no conflict."""
 
     rows: RowResolver
 

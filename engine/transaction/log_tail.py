@@ -30,7 +30,7 @@ _BACKLOG = 4
 
 
 def iter_newer(store: Store, version: int) -> Iterator[LogCommit]:
-    """Every commit after a version, in order, until there is none. A backlog is read ahead.
+    """Yield every commit after a version in order, reading a backlog ahead.
 
     Raises:
         LogCleanedError: later versions exist, but their commits have been cleaned away.

@@ -17,7 +17,7 @@ class ObservedTransaction(Protocol):
 
     @property
     def read_version(self) -> int:
-        """The version it reads, -1 where it creates the table."""
+        """The version it reads, -1 if it creates the table."""
         ...
 
     @property
@@ -71,7 +71,7 @@ NO_OBSERVER = TransactionObserver()
 
 
 class Observers(TransactionObserver):
-    """Several observers, told in this order."""
+    """Several observers, notified in this order."""
 
     def __init__(self, observers: Sequence[TransactionObserver]) -> None:
         self._observers = tuple(observers)

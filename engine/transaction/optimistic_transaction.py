@@ -85,7 +85,7 @@ class OptimisticTransaction:
 
     @property
     def read_version(self) -> int:
-        """The version it reads, -1 where it creates the table."""
+        """The version it reads, -1 if it creates the table."""
         return -1 if self.snapshot is None else self.snapshot.version
 
     @property
@@ -147,7 +147,7 @@ class OptimisticTransaction:
         self._reads.entirely.update(paths)
 
     def observe(self, observer: TransactionObserver) -> None:
-        """Have another observer told of the phases from here on."""
+        """Add an observer for the following phases."""
         self._observer = observer
 
     def match_rows_with(self, matcher: RowMatcher) -> None:
@@ -191,7 +191,7 @@ class OptimisticTransaction:
         return find_early_conflict(self.table.store, pending_commit, rows)
 
     def end_early(self, operation: str, conflict: ConflictError) -> None:
-        """Give up before the commit: the observer is told as if the commit had ended so."""
+        """Give up before the commit, notifying the observer as if the commit had failed."""
         self._open()
         self.operation = operation
         self._observer.failed(self, conflict)

@@ -81,7 +81,7 @@ class PendingCommit:
 
     @property
     def newly_numbered(self) -> tuple[AddFile, ...]:
-        """The files that it adds whose row ids are new to the state that it read."""
+        """The added files with row ids new to the state it read."""
         if not self.after.gives_row_ids:
             return ()
         restated = self.current.read_entirely.union(remove.path for remove in self.current.removes)

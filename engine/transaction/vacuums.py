@@ -78,7 +78,7 @@ def _key(commit: LogCommit) -> str:
 
 
 def _takes_before_ms(commit: LogCommit) -> int:
-    """Files younger than this it leaves; 0 where it does not say for how long files are retained."""
+    """Return the time before which it deletes files; 0 if its retention is unknown."""
     info = commit.commit_info or CommitInfo()
     given = info.operation_parameters or {}
     retention_ms = next(

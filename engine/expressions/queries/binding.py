@@ -36,7 +36,7 @@ PLANNED = "__lake_q"
 
 @dataclass(frozen=True)
 class QueryPlace:
-    """Where a query stands: the common tables it may name, and the query around it."""
+    """The surroundings of a query: available common tables, and the enclosing query."""
 
     common: Mapping[str, tuple[CommonTable, "QueryPlace"]]
     outer: Scope | None = None

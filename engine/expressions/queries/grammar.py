@@ -1,4 +1,4 @@
-"""Expressions inside a query: those of conditions, and functions over many rows where they may be."""
+"""Expressions in a query: those of conditions, plus aggregates and window functions if allowed."""
 
 from collections.abc import Mapping
 from math import inf

@@ -68,7 +68,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate function: over all rows where there are no arguments."""
+    """An aggregate function: over all rows if it has no arguments."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -91,7 +91,7 @@ class WindowCall:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One row for each group of equal keys; one row in all where there are no keys."""
+    """One row for each group of equal keys; one row in all without keys."""
 
     below: "Plan"
     keys: tuple[tuple[str, Expression], ...]

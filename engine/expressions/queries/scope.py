@@ -60,7 +60,7 @@ class QueryScope(Scope):
         return not qualifier or qualifier.lower() in {name.lower() for name in relation.names}
 
     def _list_merged_relations(self) -> list[Relation]:
-        """Later joins first: their column stands for those of earlier ones."""
+        """Return the relations of USING's columns, later joins first: they replace earlier ones."""
         relations: list[Relation] = []
         seen: set[str] = set()
         for relation in reversed(self.relations):

@@ -170,7 +170,7 @@ class _Select:
         return [(name, tree)]
 
     def _remember(self, alias: str, tree: Expression) -> None:
-        """Let later columns use the name, unless it names two, or its value would be another one."""
+        """Let later columns use an alias, unless it is ambiguous or not repeatable."""
         key = alias.lower()
         again = key in self._named or _uses(tree, frozenset(self.calls.windows.values()))
         if again or not is_deterministic(tree) or has_subquery(tree):

@@ -64,7 +64,7 @@ class ItemSyntax:
 
 @dataclass(frozen=True, slots=True)
 class OrderSyntax:
-    """One key of ORDER BY. `nulls_first` is None where it is not said."""
+    """One key of ORDER BY. `nulls_first` is None if not specified."""
 
     tokens: Tokens
     descending: bool = False
