@@ -16,6 +16,7 @@ from engine.transaction.observer import (
     new_files,
 )
 from engine.transaction.outcome import ResolvedConflict
+from engine.vocabulary import name_in_log
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
@@ -25,14 +26,6 @@ from workers.heartbeat import Heartbeat
 from workers.rehearsal import Rehearsal
 
 CHECK = "check"
-_OPERATIONS = {
-    "append": "WRITE",
-    "overwrite": "WRITE",
-    "set_properties": "SET TBLPROPERTIES",
-    "stream": "STREAMING UPDATE",
-    "unset_properties": "UNSET TBLPROPERTIES",
-}
-"""Kinds with another name in Delta."""
 
 
 class OwnCommitFoundError(Exception):
@@ -153,7 +146,7 @@ class JobObserver(TransactionObserver):
 
     def _current_side(self, txn: ObservedTransaction) -> ConflictSide:
         return ConflictSide(
-            operation=_name_in_the_log(self._job.kind),
+            operation=name_in_log(self._job.kind),
             read_version=txn.read_version,
             predicate=self._job.parameters.get("where"),
             isolation_level=self._job.table.isolation_level,
@@ -193,7 +186,3 @@ class JobObserver(TransactionObserver):
 
     def _update_attempt(self, **fields: object) -> None:
         JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)
-
-
-def _name_in_the_log(kind: str) -> str:
-    return _OPERATIONS.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()

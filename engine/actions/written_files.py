@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
+from engine.vocabulary import NewFiles, operation_named
 
-_REFERRING = frozenset({"RESTORE", "CONVERT"})
-_RESTATING = frozenset({"ROW TRACKING BACKFILL", "COMPUTE STATS"})
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -53,17 +52,19 @@ def file_changes(operation: str | None, actions: Iterable[Action]) -> FileChange
     adds = [file for file in files if isinstance(file, AddFile)]
     removes = [file for file in files if isinstance(file, RemoveFile)]
     stated = {file.path for file in adds}
-    both = stated if operation in _RESTATING else stated & {file.path for file in removes}
+    origin = operation_named(operation).files
+    restates = origin is NewFiles.RESTATED
+    both = stated if restates else stated & {file.path for file in removes}
     added = tuple(file for file in adds if file.path not in both)
     return FileChanges(
         added=added,
         removed=tuple(file for file in removes if file.path not in both),
         restated=tuple(file for file in adds if file.path in both),
-        written=tuple(file for file in added if _is_written(operation or "", file)),
+        written=tuple(file for file in added if _is_written(origin, file)),
     )
 
 
-def _is_written(operation: str, file: AddFile) -> bool:
+def _is_written(origin: NewFiles, file: AddFile) -> bool:
     """Return whether an operation wrote an added file, as a deep CLONE writes its copies."""
-    is_elsewhere = operation == "CLONE" and _ABSOLUTE.match(file.path)
-    return operation not in _REFERRING and not is_elsewhere
+    is_elsewhere = origin is NewFiles.COPIED and _ABSOLUTE.match(file.path)
+    return origin is not NewFiles.EXISTING and not is_elsewhere

@@ -21,6 +21,7 @@ from engine.schema.column_paths import column_path
 from engine.schema.text_lengths import TEXT_TYPE, has_limits
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 from engine.schema.write_errors import ConstraintNotBooleanError, NotDeterministicError
+from engine.vocabulary import CHANGE_COLUMN, SET_NOT_NULL, Operation
 
 
 class _Alter(Command):
@@ -44,7 +45,6 @@ class AddColumns(_Alter):
     """Add columns, or fields to a struct column."""
 
     kind: ClassVar[str] = "alter_add_columns"
-    label: ClassVar[str] = "Add columns"
     help: ClassVar[str] = "Add columns; rows that are there get null. Concurrent writes will fail."
     columns: StructType = parameter("Columns", "schema")
     parent: str = parameter("Inside", "text", default="", help="The struct column they go into.")
@@ -122,9 +122,7 @@ class DropColumns(_Alter):
     """Drop columns. Their data stays in the files until they are rewritten."""
 
     kind: ClassVar[str] = "alter_drop_columns"
-    label: ClassVar[str] = "Drop columns"
     help: ClassVar[str] = "Drop columns; needs column mapping. Concurrent writes will fail."
-    destructive: ClassVar[bool] = True
     columns: tuple[str, ...] = parameter("Columns", "columns")
     if_exists: bool = parameter("Only those that are there", "boolean", default=False)
 
@@ -145,7 +143,6 @@ class RenameColumn(_Alter):
     """Rename a column or a field of a struct."""
 
     kind: ClassVar[str] = "alter_rename_column"
-    label: ClassVar[str] = "Rename column"
     help: ClassVar[str] = "Rename a column; needs column mapping. Concurrent writes will fail."
     column: str = parameter("Column", "text")
     new_name: str = parameter("New name", "text")
@@ -166,7 +163,6 @@ class ChangeColumn(_Alter):
     """Change one thing of a column: type, nullability, default, comment or place."""
 
     kind: ClassVar[str] = "alter_change_column"
-    label: ClassVar[str] = "Change column"
     help: ClassVar[str] = "Change one thing of a column. Concurrent writes will fail."
     column: str = parameter("Column", "text")
     new_type: str = parameter("New type", "text", default="", help="A wider type, in SQL.")
@@ -176,6 +172,11 @@ class ChangeColumn(_Alter):
     comment: str | None = parameter("Comment", "text", default=None)
     first: bool = parameter("First", "boolean", default=False)
     after: str = parameter("After", "text", default="")
+
+    @property
+    def operation(self) -> Operation:
+        """The operation: SET NOT NULL reads every row."""
+        return SET_NOT_NULL if self.nullable is False else CHANGE_COLUMN
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
@@ -230,7 +231,6 @@ class AddConstraint(_Alter):
     """Make every row satisfy a condition from now on."""
 
     kind: ClassVar[str] = "alter_add_constraint"
-    label: ClassVar[str] = "Add constraint"
     help: ClassVar[str] = "Every row must satisfy a condition. Rows that are there are checked."
     name: str = parameter("Name", "text")
     check: str = parameter("Check", "condition")
@@ -269,7 +269,6 @@ class DropConstraint(_Alter):
     """Drop a CHECK constraint."""
 
     kind: ClassVar[str] = "alter_drop_constraint"
-    label: ClassVar[str] = "Drop constraint"
     help: ClassVar[str] = "Rows need not satisfy the condition any more."
     name: str = parameter("Name", "text")
     if_exists: bool = parameter("Only if it is there", "boolean", default=False)
@@ -284,7 +283,6 @@ class ClusterBy(_Alter):
     """Cluster by other columns, or by none; OPTIMIZE moves the rows."""
 
     kind: ClassVar[str] = "alter_cluster_by"
-    label: ClassVar[str] = "Cluster by"
     help: ClassVar[str] = "Choose clustering columns; OPTIMIZE clusters. None: no clustering."
     columns: tuple[str, ...] = parameter("Columns", "columns", default=())
 
@@ -304,9 +302,7 @@ class DropFeature(_Alter):
     """Drop a table feature, so older clients can use the table."""
 
     kind: ClassVar[str] = "alter_drop_feature"
-    label: ClassVar[str] = "Drop feature"
     help: ClassVar[str] = "Drop a table feature. Concurrent writes will fail."
-    destructive: ClassVar[bool] = True
     feature: str = parameter("Feature", "text")
     truncate_history: bool = parameter(
         "Cut off the history that needs it", "boolean", default=False

@@ -9,6 +9,7 @@ from engine.commands.names import table_sql
 from engine.commands.time_travel import check_point, point_sql
 from engine.errors import RequestError
 from engine.schema.types import StructType
+from engine.vocabulary import CLONE, CLONE_TO_NEW, Operation
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,6 @@ class Clone(Command):
     """A table over the files of a version of another one, or over copies of them."""
 
     kind: ClassVar[str] = "clone"
-    label: ClassVar[str] = "Clone"
     help: ClassVar[str] = (
         "Make the table a copy of another one, which shares its files or has its own."
     )
@@ -41,9 +41,9 @@ class Clone(Command):
     )
 
     @property
-    def removes_rows(self) -> bool:
-        """Whether it may remove rows: only OR REPLACE replaces an existing table."""
-        return self.replace
+    def operation(self) -> Operation:
+        """The operation: only OR REPLACE replaces an existing table."""
+        return CLONE if self.replace else CLONE_TO_NEW
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters; the schema of an existing table does not matter."""

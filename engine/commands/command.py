@@ -17,6 +17,7 @@ from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Expression
 from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
+from engine.vocabulary import OPERATION_OF_COMMAND, Operation, Reads, Removes
 
 COMMANDS: "dict[str, type[Command]]" = {}
 """Every command by its kind."""
@@ -30,15 +31,12 @@ class Command(ABC):
 
     Attributes:
         table: the name or URI in the statement, "" if the job names it.
-        destructive: whether commands of this class may remove rows or history; `removes_rows` is
-            for this command.
         subqueries: whether its condition may have subqueries.
     """
 
     kind: ClassVar[str] = ""
     label: ClassVar[str] = ""
     help: ClassVar[str] = ""
-    destructive: ClassVar[bool] = False
     subqueries: ClassVar[bool] = False
     table: str = parameter("Table", "text", default="", help="Left out where the job names it.")
 
@@ -46,11 +44,22 @@ class Command(ABC):
         super().__init_subclass__()
         if cls.kind:
             COMMANDS[cls.kind] = cls
+            cls.label = cls.label or OPERATION_OF_COMMAND[cls.kind].label
+
+    @property
+    def operation(self) -> Operation:
+        """The operation, given its parameters."""
+        return OPERATION_OF_COMMAND[self.kind]
 
     @property
     def removes_rows(self) -> bool:
-        """Whether it may remove rows or history, given its parameters."""
-        return self.destructive
+        """Whether it may remove rows, columns or history, given its parameters."""
+        return self.operation.removes is not Removes.NOTHING
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether it reads rows of the table that it changes."""
+        return self.operation.reads is not Reads.NOTHING or self.names_itself
 
     @classmethod
     def list_parameters(cls) -> tuple[Parameter, ...]:

@@ -14,6 +14,15 @@ from engine.expressions.queries.reader import check_calls
 from engine.expressions.render import quote_string
 from engine.protocol.properties import CONSTRAINT_PREFIX, validate_properties
 from engine.schema.types import StructType
+from engine.vocabulary import (
+    CREATE,
+    CREATE_AS_SELECT,
+    REPLACE,
+    REPLACE_AS_SELECT,
+    SET_CONSTRAINT,
+    SET_PROPERTIES,
+    Operation,
+)
 
 DESCRIPTION = "comment"
 """The property by which SET TBLPROPERTIES, as in Spark, changes the table's description."""
@@ -24,7 +33,6 @@ class Create(Command):
     """A new table, empty or with the rows of a source."""
 
     kind: ClassVar[str] = "create"
-    label: ClassVar[str] = "Create"
     help: ClassVar[str] = "Create a table, and load it if a source is given."
     schema: StructType | None = parameter(
         "Schema", "schema", default=None, help="Left out, the source's."
@@ -42,9 +50,11 @@ class Create(Command):
     description: str = parameter("Description", "text", default="")
 
     @property
-    def removes_rows(self) -> bool:
-        """Whether it may remove rows: only OR REPLACE replaces an existing table."""
-        return self.replace
+    def operation(self) -> Operation:
+        """The operation: only OR REPLACE replaces an existing table."""
+        if self.source is None:
+            return REPLACE if self.replace else CREATE
+        return REPLACE_AS_SELECT if self.replace else CREATE_AS_SELECT
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters; the schema of an existing table does not matter."""
@@ -91,9 +101,14 @@ class SetProperties(Command):
     """Set table properties."""
 
     kind: ClassVar[str] = "set_properties"
-    label: ClassVar[str] = "Set properties"
     help: ClassVar[str] = "Set table properties. Concurrent writes will fail."
     properties: Mapping[str, str] = parameter("Properties", "mapping")
+
+    @property
+    def operation(self) -> Operation:
+        """The operation: a constraint reads every row."""
+        sets_constraint = any(name.startswith(CONSTRAINT_PREFIX) for name in self.properties)
+        return SET_CONSTRAINT if sets_constraint else SET_PROPERTIES
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
@@ -113,7 +128,6 @@ class UnsetProperties(Command):
     """Take table properties away."""
 
     kind: ClassVar[str] = "unset_properties"
-    label: ClassVar[str] = "Unset properties"
     help: ClassVar[str] = "Take table properties away. Concurrent writes will fail."
     keys: tuple[str, ...] = parameter("Properties", "texts")
     if_exists: bool = parameter(

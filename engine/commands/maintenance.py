@@ -9,6 +9,7 @@ from engine.commands.names import column_list, options_sql, render_where, table_
 from engine.commands.time_travel import check_point, point_sql
 from engine.errors import RequestError, RetentionTooShortError
 from engine.schema.types import StructType
+from engine.vocabulary import OPTIMIZE, REORG, UPGRADE, ZORDER, Operation
 
 MIN_FILES = 2
 MAX_RETENTION_HOURS = 24 * 365 * 100
@@ -21,7 +22,6 @@ class Optimize(Command):
     """Compact small files, purge deletion vectors, cluster or sort."""
 
     kind: ClassVar[str] = "optimize"
-    label: ClassVar[str] = "Optimize"
     help: ClassVar[str] = "Write many small files as few large ones. No row changes."
     where: str | None = parameter(
         "Only partitions where", "condition", default=None, help="Partition columns only."
@@ -47,6 +47,11 @@ class Optimize(Command):
         minimum=MIN_FILES,
         help="In a partition; left out, 50. Only together with the above.",
     )
+
+    @property
+    def operation(self) -> Operation:
+        """The operation: ZORDER BY orders rows."""
+        return ZORDER if self.zorder_by else OPTIMIZE
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
@@ -85,7 +90,6 @@ class Reorg(Command):
     """Rewrite files to purge deleted rows, or to suit readers of another format."""
 
     kind: ClassVar[str] = "reorg"
-    label: ClassVar[str] = "Reorganize"
     help: ClassVar[str] = "Rewrite files that hold deleted rows. No row changes."
     where: str | None = parameter(
         "Only partitions where", "condition", default=None, help="Partition columns only."
@@ -97,6 +101,11 @@ class Reorg(Command):
         minimum=1,
         help="Instead of purging: rewrite so that Iceberg clients can read the table.",
     )
+
+    @property
+    def operation(self) -> Operation:
+        """The operation: UPGRADE UNIFORM changes the protocol."""
+        return REORG if self.upgrade_uniform is None else UPGRADE
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
@@ -119,9 +128,7 @@ class Vacuum(Command):
     """Delete files needed by no version within the retention."""
 
     kind: ClassVar[str] = "vacuum"
-    label: ClassVar[str] = "Vacuum"
     help: ClassVar[str] = "Delete files that no retained version needs. Older versions go."
-    destructive: ClassVar[bool] = True
     retention_hours: float | None = parameter(
         "Keep files of the last hours",
         "number",
@@ -183,9 +190,7 @@ class Restore(Command):
     """Make an earlier version the current one, as a new commit."""
 
     kind: ClassVar[str] = "restore"
-    label: ClassVar[str] = "Restore"
     help: ClassVar[str] = "Bring back an earlier version as a new one."
-    destructive: ClassVar[bool] = True
     version: int | None = parameter("Version", "integer", default=None, minimum=0)
     timestamp: str | None = parameter(
         "Time", "timestamp", default=None, help="The version that was current then; UTC."

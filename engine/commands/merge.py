@@ -110,9 +110,7 @@ class Merge(Command):
     """Update, delete and insert in one commit, row by row of a source."""
 
     kind: ClassVar[str] = "merge"
-    label: ClassVar[str] = "Merge"
     help: ClassVar[str] = "Update, delete and insert rows by matching them with a source."
-    destructive: ClassVar[bool] = True
     source: Source = parameter("Source", "source", help="Files, rows or another table.")
     on: Given = parameter("On", "condition", help="Which source row belongs to which target row.")
     clauses: tuple[MergeClause, ...] = parameter("Clauses", "clauses")

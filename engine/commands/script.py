@@ -26,7 +26,6 @@ class Script(Command):
         "Several statements in order, each committed by itself. Two scripts that DELETE a key and then"
         " INSERT it can both insert it: use MERGE where a key must stay single."
     )
-    destructive: ClassVar[bool] = True
     steps: tuple[Command, ...] = parameter(
         "Steps", "steps", help="Commands, each with its kind and parameters."
     )

@@ -24,7 +24,6 @@ class Stream(Command):
     """
 
     kind: ClassVar[str] = "stream"
-    label: ClassVar[str] = "Stream"
     help: ClassVar[str] = "Bring over what is new in another table since the last time."
     source_table: str = parameter(
         "Source table", "text", help="The name or location of a Delta table."

@@ -26,6 +26,7 @@ from engine.expressions.tree import Expression
 from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
+from engine.vocabulary import OVERWRITE, REPLACE_ROWS, Operation
 
 _SOURCE_HELP = "Files, rows or another table."
 _SCHEMA_HELP = "Add columns that the data has and the table has not."
@@ -51,7 +52,6 @@ class Append(Command):
     """Add rows. It reads nothing of the table."""
 
     kind: ClassVar[str] = "append"
-    label: ClassVar[str] = "Append"
     help: ClassVar[str] = "Add rows from files, from another table, or written out."
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
@@ -79,9 +79,7 @@ class Overwrite(Command):
     """Replace all rows, those of a condition, or those of the partitions in the data."""
 
     kind: ClassVar[str] = "overwrite"
-    label: ClassVar[str] = "Overwrite"
     help: ClassVar[str] = "Replace the table's rows, or some of them."
-    destructive: ClassVar[bool] = True
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
     replace_where: Given | None = parameter(
         "Replace only where",
@@ -150,10 +148,11 @@ class Overwrite(Command):
         return partition_condition(self.partition, schema)
 
     @property
-    def replaces_some(self) -> bool:
-        """Whether existing rows may remain."""
+    def operation(self) -> Operation:
+        """The operation: existing rows may remain."""
         told = self.replace_where or self.replace_using or self.replace_on
-        return bool(told or self.dynamic_partitions or any(self.partition.values()))
+        some = told or self.dynamic_partitions or any(self.partition.values())
+        return REPLACE_ROWS if some else OVERWRITE
 
     @property
     def _replacing(self) -> ReplaceClause:
@@ -201,9 +200,7 @@ class Delete(Command):
     """Remove rows."""
 
     kind: ClassVar[str] = "delete"
-    label: ClassVar[str] = "Delete"
     help: ClassVar[str] = "Remove the rows that match a condition."
-    destructive: ClassVar[bool] = True
     subqueries: ClassVar[bool] = True
     where: Given | None = parameter(
         "Where", "condition", default=None, help="Left out, every row goes."
@@ -227,9 +224,7 @@ class Update(Command):
     """Change columns of rows."""
 
     kind: ClassVar[str] = "update"
-    label: ClassVar[str] = "Update"
     help: ClassVar[str] = "Set columns of the rows that match a condition."
-    destructive: ClassVar[bool] = True
     subqueries: ClassVar[bool] = True
     assignments: Mapping[str, Given] = parameter(
         "Set", "assignments", help="Column to expression, over the row as it was."
@@ -291,9 +286,7 @@ class Truncate(Command):
     """Remove every row."""
 
     kind: ClassVar[str] = "truncate"
-    label: ClassVar[str] = "Truncate"
     help: ClassVar[str] = "Remove every row; the history keeps them until VACUUM."
-    destructive: ClassVar[bool] = True
 
     def statement(self) -> str:
         """Render the command as SQL; `parse_statement` returns an equal command."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
-from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.reads import may_hold
 from engine.conflicts.recorded_predicates import may_have_read
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.snapshot.data_skipping import Skipper
+from engine.vocabulary import operation_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
     brings rows back, and a file with another deletion vector than this transaction's is another
     file.
     """
-    if winner.operation in STATE_REPLACING_OPERATIONS:
+    if operation_named(winner.operation).replaces_state:
         yield from _iter_candidates(winner)
         return
     removed = winner.removed_paths

@@ -12,7 +12,7 @@ from engine.actions.files import AddFile
 from engine.conflict_facts import Remedy, RemedyKind, Rule
 from engine.conflicts.candidates import find_matching_reads, list_candidates
 from engine.conflicts.explanation import CheckFinding, explain
-from engine.conflicts.isolation import ROW_TRACKING_DOMAIN, TABLE_REPLACING_OPERATIONS
+from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, add_retry, remedies_for
 from engine.conflicts.situation import Situation
@@ -26,6 +26,7 @@ from engine.errors import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from engine.vocabulary import operation_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def find_double_remove(overlap: Overlap) -> CheckFinding | None:
 CHECKS: tuple[ConflictCheck, ...] = (
     ConflictCheck(
         Rule.PROTOCOL_CHANGED,
-        lambda winner: winner.protocol or winner.operation in TABLE_REPLACING_OPERATIONS,
+        lambda winner: winner.protocol or operation_named(winner.operation).replaces_table,
         protocol_changed,
         ProtocolChangedException,
         title="The winning commit changed the protocol",

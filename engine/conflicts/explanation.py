@@ -10,12 +10,11 @@ from engine.conflicts.overlap import MatchedRows, Overlap
 from engine.conflicts.remedies import remedies_for
 from engine.conflicts.situation import situation_of
 from engine.errors import ConflictFacts, ConflictFile
+from engine.vocabulary import StatementKind, operation_named
 from engine.words import count_noun
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
-_CREATES = frozenset({"CREATE TABLE", "CREATE TABLE AS SELECT"})
-"""The operations that fail where the table exists. Any other first commit can follow a lost one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,8 @@ def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """
     if rule is Rule.APPLICATION_COMMITTED or overlap.current.source_is_fixed:
         return False
-    return not (overlap.current.read_version < 0 and overlap.current.operation in _CREATES)
+    creates = operation_named(overlap.current.operation).statement is StatementKind.CREATE
+    return not (creates and overlap.current.read_version < 0)
 
 
 def _files(overlap: Overlap, finding: CheckFinding) -> Iterable[ConflictFile]:

@@ -14,9 +14,8 @@ from engine.actions.table import Metadata, Protocol
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.protocol.features import list_supported_features
 from engine.protocol.properties import TableProperties
+from engine.vocabulary import Changes, operation_named
 
-_WRITES = frozenset({"WRITE", "STREAMING UPDATE", "DELETE", "UPDATE", "TRUNCATE", "MERGE"})
-"""What may pass: appends and changes of rows. ALTER, OPTIMIZE and whatever sets the table do not."""
 _FEATURES = frozenset({"deletionVectors", "inCommitTimestamp", "v2Checkpoint"})
 
 
@@ -44,7 +43,8 @@ def find_enabled_features(current: CurrentTransaction, winner: WinningCommit) ->
     metadata, protocol = current.metadata, current.protocol
     if metadata is None or protocol is None or current.changes_terms:
         return ()
-    if current.operation not in _WRITES or not _is_asked_for(metadata):
+    writes_rows = operation_named(current.operation).changes == Changes.ROWS
+    if not writes_rows or not _is_asked_for(metadata):
         return ()
     if any(not isinstance(action, CommitInfo | Metadata | Protocol) for action in winner.actions):
         return ()

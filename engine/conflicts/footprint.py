@@ -7,12 +7,12 @@ from typing import Any
 
 from engine.actions.codec import Action
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
-from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+from engine.vocabulary import Removes, operation_named
 
 _COPIED = ("numCopiedRows", "numTargetRowsCopied", "num_copied_rows", "num_target_rows_copied")
 MERGE_CLAUSES = ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
-_WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,7 @@ def changes_of(actions: Iterable[Action]) -> dict[str, PathChange]:
 
 def is_rearrangement(winner: WinningCommit) -> bool:
     """Whether a winning commit moved rows without changing any, as OPTIMIZE and REORG purge do."""
-    if winner.changes_data or winner.operation in STATE_REPLACING_OPERATIONS:
-        return False
-    return bool(winner.removes)
+    return bool(winner.removes) and not winner.changes_data and not replaces_state(winner)
 
 
 def may_hold_copies(winner: WinningCommit) -> bool:
@@ -64,7 +62,8 @@ def may_hold_copies(winner: WinningCommit) -> bool:
     metrics = winner.info.operation_metrics or {}
     copied = next((str(metrics[name]) for name in _COPIED if name in metrics), None)
     if copied is None:
-        return winner.operation not in _WRITES_NEW_ROWS
+        operation = operation_named(winner.operation, winner.info.operation_parameters)
+        return operation.removes is Removes.ROWS or not operation.statement.inserts
     return copied != "0"
 
 
@@ -119,4 +118,4 @@ def rearranges(current: CurrentTransaction) -> bool:
 
 def replaces_state(winner: WinningCommit) -> bool:
     """Return whether it was a RESTORE, CLONE or REPLACE, whose changes are never traced."""
-    return winner.operation in STATE_REPLACING_OPERATIONS
+    return operation_named(winner.operation).replaces_state

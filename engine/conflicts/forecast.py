@@ -26,9 +26,7 @@ from engine.conflicts.row_level import resolve_by_rows
 from engine.conflicts.row_map import trace
 from engine.conflicts.sample_table import SampleTable, TableSetting
 from engine.conflicts.statements import (
-    COMPACTIONS,
     Statement,
-    StatementKind,
     build_current,
     build_winner,
 )
@@ -37,15 +35,9 @@ from engine.errors import ConflictError
 from engine.expressions.traits import columns_of, conjunction
 from engine.expressions.tree import Expression
 from engine.snapshot.data_skipping import Skipper
+from engine.vocabulary import StatementKind
 
-_OF_SOME_FILES = COMPACTIONS | {
-    StatementKind.UPDATE,
-    StatementKind.DELETE,
-    StatementKind.MERGE,
-    StatementKind.INSERT_SELECT,
-}
 _REWRITES = StatementKind.PURGE
-_TOUCH_SOME_FILES = _OF_SOME_FILES | {StatementKind.RESTORE}
 
 FORECASTS = (
     Verdict.NEVER,
@@ -251,9 +243,11 @@ def _may_miss(current: ForecastSide, winner: ForecastSide) -> bool:
     """
     every_file = current.reads_all or current.opens_all
     every_row = () in (current.conditions, winner.conditions)
-    if every_file or every_row or not {current.kind, winner.kind} & COMPACTIONS:
+    moves_rows = current.kind.moves_rows or winner.kind.moves_rows
+    if every_file or every_row or not moves_rows:
         return False
-    return current.kind in _OF_SOME_FILES and winner.kind in _TOUCH_SOME_FILES
+    restores = winner.kind is StatementKind.RESTORE
+    return current.kind.opens_some_files and (restores or winner.kind.opens_some_files)
 
 
 def _decide_forecast(places: _Places, proof: _Proof | None, *, may_miss: bool) -> Forecast:

@@ -6,39 +6,9 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata
 from engine.protocol.properties import IsolationLevel as IsolationLevel
+from engine.vocabulary import operation_named
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
-
-DATA_CHANGING_OPERATIONS = frozenset(
-    {
-        "WRITE",
-        "STREAMING UPDATE",
-        "DELETE",
-        "UPDATE",
-        "TRUNCATE",
-        "MERGE",
-        "RESTORE",
-        "CLONE",
-        "CONVERT",
-        "CREATE TABLE AS SELECT",
-        "REPLACE TABLE",
-        "REPLACE TABLE AS SELECT",
-        "CREATE OR REPLACE TABLE",
-        "CREATE OR REPLACE TABLE AS SELECT",
-    }
-)
-TABLE_REPLACING_OPERATIONS = frozenset(
-    {
-        "CLONE",
-        "REPLACE TABLE",
-        "REPLACE TABLE AS SELECT",
-        "CREATE OR REPLACE TABLE",
-        "CREATE OR REPLACE TABLE AS SELECT",
-    }
-)
-"""Operations that put another table in the place of this one: of two, one fails as of two that create it."""
-STATE_REPLACING_OPERATIONS = TABLE_REPLACING_OPERATIONS | {"RESTORE"}
-"""Operations whose result is a whole state of the table: nothing may land in between."""
 
 
 def level_used(
@@ -52,7 +22,8 @@ def level_used(
     staged = tuple(actions)
     if not staged:
         return IsolationLevel.SNAPSHOT
-    rearranges = operation not in DATA_CHANGING_OPERATIONS and all(map(_moves_no_data, staged))
+    changes_rows = operation_named(operation).changes_rows
+    rearranges = not changes_rows and all(map(_moves_no_data, staged))
     return IsolationLevel.SNAPSHOT if rearranges else of_table
 
 

@@ -7,7 +7,7 @@ from itertools import product
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import StatementKind
+from engine.vocabulary import StatementKind
 
 INSERT, CHANGE, OPTIMIZE, ZORDER, DEFINITION = (
     "INSERT (blind)",

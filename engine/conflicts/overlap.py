@@ -9,8 +9,9 @@ from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.feature_enablement import find_enabled_features
 from engine.conflicts.footprint import find_fully_deleted
-from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+from engine.vocabulary import operation_named
 
 UNTRACED = "the winning commit rewrote rows in a way that cannot be traced"
 """The note of evidence that leaves files of the winning commit unsettled."""
@@ -72,8 +73,8 @@ class Overlap:
     @property
     def both_replace(self) -> bool:
         """Whether both put another table in the place of this one."""
-        sides = {self.current.operation, self.winner.operation}
-        return sides <= TABLE_REPLACING_OPERATIONS
+        sides = (self.current.operation, self.winner.operation)
+        return all(operation_named(name).replaces_table for name in sides)
 
     @property
     def level_decides(self) -> bool:

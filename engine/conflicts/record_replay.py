@@ -15,7 +15,7 @@ from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import CommitReplay
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import COMPACTIONS, StatementKind
+from engine.vocabulary import StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """What is said of a recorded write."""
@@ -181,8 +181,8 @@ def passes_by_tracing(record: RecordedConflict, asked: ReplaySetting) -> bool:
     """
     if record.resolved and record.rule in _TERMS_RULES:
         return True
-    kinds = {side.kind for side in (record.current, record.winner) if side is not None}
-    return record.resolved and asked.traces_moves and bool(kinds & COMPACTIONS)
+    sides = (side for side in (record.current, record.winner) if side is not None)
+    return record.resolved and asked.traces_moves and any(side.kind.moves_rows for side in sides)
 
 
 def _judge_resolved(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
@@ -221,7 +221,7 @@ def _forecast(current: ForecastSide, winner: ForecastSide, eligible: TableSettin
 
 
 def _explain_unknown(current: ForecastSide, winner: ForecastSide) -> str:
-    if {current.kind, winner.kind} & COMPACTIONS:
+    if current.kind.moves_rows or winner.kind.moves_rows:
         return "whether the compaction's rows can be traced is not recorded"
     if current.conditions is None:
         return "its condition is not recorded"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.conflict_facts import Remedy, RemedyKind, Rule, Subclass
-from engine.conflicts.isolation import DATA_CHANGING_OPERATIONS, STATE_REPLACING_OPERATIONS
 from engine.conflicts.reads import READS_TARGET
 from engine.conflicts.remedy_texts import (
     ADD_CONDITION,
@@ -20,8 +19,9 @@ from engine.conflicts.remedy_texts import (
     ONE_SCHEDULE_IF_BOTH,
     TEXTS,
 )
-from engine.conflicts.situation import COMPACTIONS, ROW_CHANGES, Situation
+from engine.conflicts.situation import Situation
 from engine.schema.column_paths import column_path
+from engine.vocabulary import Removes
 
 OF_FILES = (
     RemedyKind.READ_AGAIN,
@@ -54,7 +54,6 @@ OF_NO_CHECK: Mapping[str, tuple[RemedyKind, ...]] = {
 }
 """What can help against the codes that no check stands behind."""
 _BEFORE_A_RETRY = (RemedyKind.CREATE_FIRST,)
-_OF_ALL_ROWS = STATE_REPLACING_OPERATIONS | {"TRUNCATE"}
 _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 
@@ -89,8 +88,9 @@ def _identity(situation: Situation) -> bool:
     if not situation.table.identity:
         return False
     if situation.rule is Rule.METADATA_CHANGED:
-        winner = situation.winner_operation
-        return not winner or winner in DATA_CHANGING_OPERATIONS - STATE_REPLACING_OPERATIONS
+        winner = situation.winner
+        changes_some = winner.changes_rows and not winner.replaces_state
+        return changes_some or not situation.winner_operation
     return _compares_rows_of(situation)
 
 
@@ -122,15 +122,15 @@ def _traces_could_help(situation: Situation) -> bool:
     """
     if not situation.is_of_rows or not situation.compactions or situation.table.iceberg:
         return False
-    return situation.winner_operation not in STATE_REPLACING_OPERATIONS
+    return not situation.winner.replaces_state
 
 
 def _one_schedule(situation: Situation) -> bool:
     if situation.compactions == 2:
         return True
     one_unknown = not situation.current_operation or not situation.winner_operation
-    either = not situation.current_operation or situation.current_operation in COMPACTIONS
-    other = not situation.winner_operation or situation.winner_operation in COMPACTIONS
+    either = not situation.current_operation or situation.current.statement.moves_rows
+    other = not situation.winner_operation or situation.winner.statement.moves_rows
     removed = situation.rule is Rule.REMOVED_FILE_REMOVED
     return removed and one_unknown and either and other and not _is_settled_by_rows(situation)
 
@@ -164,7 +164,8 @@ def _compares_rows_of(situation: Situation) -> bool:
     reads_some = not situation.reads_all or bool(situation.obstacle)
     if situation.table.iceberg:
         return False
-    return of_rows and changes and reads_some and situation.winner_operation not in _OF_ALL_ROWS
+    removes_all = situation.winner.removes is Removes.ALL_ROWS
+    return of_rows and changes and reads_some and not removes_all
 
 
 def _is_settled_by_rows(situation: Situation) -> bool:
@@ -195,7 +196,7 @@ def _row_level_engine(situation: Situation) -> bool:
 def _same_engines(situation: Situation) -> bool:
     if not situation.is_untraced or not situation.table.vectors or situation.compactions:
         return False
-    return situation.winner_operation in ROW_CHANGES
+    return situation.winner.changes_matches
 
 
 def _layout(situation: Situation) -> bool:

@@ -8,7 +8,6 @@ read. A verdict of "passes" is therefore certain; "conflict" may be due to missi
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.conflicts.candidates import exempt_after, find_matching_reads
 from engine.conflicts.checker import find_conflict
 from engine.conflicts.footprint import both_delete
@@ -19,8 +18,7 @@ from engine.conflicts.recorded_predicates import recorded_read
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.errors import ConflictFacts
 from engine.schema.types import StructType
-
-_READ_NOTHING = frozenset({"OPTIMIZE", "REORG", VACUUM_START, VACUUM_END})
+from engine.vocabulary import UNKNOWN, Reads, operation_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,12 @@ def _read_version(commit: WinningCommit) -> int:
 def _rebuild_reads(
     commit: WinningCommit, schema: StructType
 ) -> tuple[tuple[ReadPredicate, ...], bool]:
-    if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:
+    if commit.is_blind_append:
         return (), True
+    operation = operation_named(commit.operation)
+    changes_rows = commit.changes_data and (operation.changes_rows or operation is UNKNOWN)
+    if not changes_rows:  # an ALTER reads every row or none, a compaction what it removes
+        checks = operation is not UNKNOWN and operation.reads is Reads.TABLE
+        return ((read_predicate(None),) if checks else ()), True
     read = recorded_read(commit.info, schema)
     return (read_predicate(None) if read is None else read,), read is not None

@@ -12,15 +12,12 @@ from functools import reduce
 from engine.conflict_facts import ConflictFacts, Rule, Subclass
 from engine.conflicts.candidates import reads_rows_of
 from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
-from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, TABLE_REPLACING_OPERATIONS
 from engine.conflicts.overlap import UNTRACED, Overlap
 from engine.conflicts.transaction_info import ReadPredicate
 from engine.expressions.traits import columns_of, split_conjuncts
 from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.vocabulary import Operation, StatementKind, operation_named
 
-COMPACTIONS = frozenset({"OPTIMIZE", "REORG"})
-ROW_CHANGES = frozenset({"UPDATE", "DELETE", "MERGE"})
-_TAKES_A_CONDITION = ROW_CHANGES | {"WRITE"}
 _ROWS_COMPARED = frozenset(
     {
         Subclass.ROW_LEVEL_CHANGES,
@@ -80,22 +77,29 @@ class Situation:
     table: TableFacts = UNKNOWN_TABLE
 
     @property
+    def current(self) -> Operation:
+        """What this write is, by its name."""
+        return operation_named(self.current_operation)
+
+    @property
+    def winner(self) -> Operation:
+        """What the winning commit is, by its name."""
+        return operation_named(self.winner_operation)
+
+    @property
     def compactions(self) -> int:
         """How many of the two are known to be compactions."""
-        return sum(
-            operation in COMPACTIONS
-            for operation in (self.current_operation, self.winner_operation)
-        )
+        return sum(side.statement.moves_rows for side in (self.current, self.winner))
 
     @property
     def replaces_state(self) -> bool:
         """Whether this write sets the whole table, as RESTORE, CLONE and REPLACE do."""
-        return self.current_operation in STATE_REPLACING_OPERATIONS
+        return self.current.replaces_state
 
     @property
     def both_replace(self) -> bool:
         """Whether both sides replace the table."""
-        return {self.current_operation, self.winner_operation} <= TABLE_REPLACING_OPERATIONS
+        return self.current.replaces_table and self.winner.replaces_table
 
     @property
     def vectors(self) -> bool | None:
@@ -140,12 +144,12 @@ class Situation:
     @property
     def may_change_rows(self) -> bool:
         """Whether this write may be an UPDATE, DELETE or MERGE."""
-        return not self.current_operation or self.current_operation in ROW_CHANGES
+        return not self.current_operation or self.current.changes_matches
 
     @property
     def may_take_a_condition(self) -> bool:
         """Whether a condition can be put to this write."""
-        return not self.current_operation or self.current_operation in _TAKES_A_CONDITION
+        return self.may_change_rows or self.current.statement is StatementKind.INSERT
 
     @property
     def unpinned_columns(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 
 from pyroaring import BitMap64
@@ -25,52 +24,12 @@ from engine.conflicts.transaction_info import (
     adds_files_only,
 )
 from engine.expressions.parse import parse_condition
+from engine.vocabulary import StatementKind
 
 READ_VERSION, WINNING_VERSION = 1, 2
 _PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7)
 _DELETE_CLAUSE = {MERGE_CLAUSES[0]: '[{"actionType":"delete"}]'}
 _CLUSTERING = DomainMetadata(domain="delta.clustering", configuration="{}", removed=False)
-
-
-class StatementKind(StrEnum):
-    """Kinds of writes, as far as they differ in conflicts."""
-
-    INSERT = "insert"
-    INSERT_SELECT = "insert select"  # from the table itself
-    STREAM = "stream"
-    UPDATE = "update"
-    DELETE = "delete"
-    MERGE = "merge"
-    OVERWRITE = "overwrite"
-    TRUNCATE = "truncate"
-    RESTORE = "restore"
-    REPLACE = "replace"  # CREATE OR REPLACE TABLE, and CLONE over a table
-    OPTIMIZE = "optimize"
-    ZORDER = "optimize zorder by"
-    PURGE = "reorg purge"
-    RESTATE = "restate files"  # to fill in row ids: rows stay in place
-    UPGRADE = "reorg upgrade"
-    ALTER = "alter"
-    DROP_COLUMNS = "drop columns"  # restates the clustering if the protocol has it
-    CHECKED_ALTER = "alter that reads rows"  # ADD CONSTRAINT, DROP FEATURE
-    CLUSTER_BY = "cluster by"
-    CREATE = "create"
-    VACUUM = "vacuum"
-
-
-COMPACTIONS = frozenset({StatementKind.OPTIMIZE, StatementKind.ZORDER, StatementKind.PURGE})
-"""They move rows and change none. On the sample table they rewrite every file."""
-
-
-_INSERTS = frozenset(
-    {
-        StatementKind.INSERT,
-        StatementKind.INSERT_SELECT,
-        StatementKind.STREAM,
-        StatementKind.MERGE,
-        StatementKind.OVERWRITE,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +121,7 @@ def build_winner(
 
 def _effect(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
     effect = EFFECTS[statement.kind](statement, sample_table, name)
-    inserts = statement.inserts and not statement.deletes_only and statement.kind in _INSERTS
+    inserts = statement.inserts and not statement.deletes_only and statement.kind.inserts
     marks = sample_table.setting.identity and inserts
     if not (marks or statement.changes_metadata):
         return effect

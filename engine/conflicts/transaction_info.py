@@ -10,17 +10,14 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
-from engine.conflicts.isolation import (
-    DATA_CHANGING_OPERATIONS,
-    STATE_REPLACING_OPERATIONS,
-    IsolationLevel,
-)
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.layout import NO_LAYOUT, LayoutColumn
 from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
 from engine.log.commits import LogCommit
 from engine.schema.types import StructType
 from engine.snapshot.data_skipping import Skipper
+from engine.vocabulary import operation_named
 
 Kind = TypeVar("Kind")
 _UNSAID = CommitInfo()
@@ -168,7 +165,7 @@ class CurrentTransaction:
     @cached_property
     def replaces_state(self) -> bool:
         """Whether it is a RESTORE, CLONE or REPLACE: every commit touching the table conflicts."""
-        return self.operation in STATE_REPLACING_OPERATIONS
+        return operation_named(self.operation).replaces_state
 
     @cached_property
     def predicate(self) -> str | None:
@@ -263,7 +260,7 @@ class WinningCommit:
         marks.
         """
         files: tuple[AddFile | RemoveFile, ...] = (*self.adds, *self.removes)
-        if self.info.operation in DATA_CHANGING_OPERATIONS:
+        if operation_named(self.info.operation).changes_rows:
             return bool(files)
         return any(file.data_change for file in files)
 

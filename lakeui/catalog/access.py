@@ -14,6 +14,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Max, Q, QuerySet, prefetch_related_objects
 
+from engine.vocabulary import OPERATION_OF_COMMAND, Changes, StatementKind
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import REPORTERS, Role
 
@@ -30,8 +31,6 @@ MIN_VACUUM_RETENTION_HOURS = 168
 RETENTION_PROPERTIES = frozenset(
     {"delta.deletedfileretentionduration", "delta.logretentionduration"}
 )
-_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge", "stream", "truncate"})
-_MAINTENANCE = frozenset({"create", "clone", "register", "optimize", "vacuum", "reorg"})
 
 
 def role_of(user: Person, table: Table | None = None) -> Role | None:
@@ -106,15 +105,17 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
     """Return the action of a job: "admin" for irreversible and unknown kinds."""
     if kind == "script":
         return _strictest(parameters)
-    if kind in _WRITES:
+    operation = OPERATION_OF_COMMAND.get(kind)
+    if operation is None or operation.statement is StatementKind.RESTORE:
+        return "maintain" if kind == "register" else "admin"
+    if operation.changes == Changes.ROWS:
         changes_schema = parameters.get("merge_schema") or parameters.get("overwrite_schema")
         return "maintain" if changes_schema else "write"
     if kind == "vacuum":
-        return "admin" if _spares_too_little(parameters) else "maintain"
-    if kind in _MAINTENANCE or kind.startswith(("alter", "set_", "unset_")):
-        cuts = parameters.get("truncate_history") or _touches_retention(parameters)
-        return "admin" if cuts else "maintain"
-    return "admin"
+        is_final = _spares_too_little(parameters)
+    else:
+        is_final = bool(parameters.get("truncate_history")) or _touches_retention(parameters)
+    return "admin" if is_final else "maintain"
 
 
 def _strictest(parameters: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Greatest
 
+from engine.vocabulary import StatementKind, operation_named
 from lakeui.catalog.definitions import (
     DEFINES,
     NOTHING,
@@ -187,7 +188,8 @@ def _change(
 
 def _makes(commit: Commit) -> bool:
     """Whether there was no table before."""
-    return commit.version == 0 or commit.operation.startswith("CREATE")
+    named = operation_named(commit.operation)
+    return commit.version == 0 or named.replaces_table or named.statement is StatementKind.CREATE
 
 
 def _find_definition_changes(

@@ -4,16 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakeui.catalog.families import family_of
+from engine.vocabulary import Family, NewFiles, Operation, operation_named
 from lakeui.catalog.models import Commit
 
 _INSERTED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numInsertedRows")
 _UPDATED = ("numTargetRowsUpdated", "numUpdatedRows", "num_updated_rows")
 _COPIED = ("numCopiedRows",)
 _DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
-_CHANGE_ROWS = frozenset({"write", "update", "delete", "merge"})
-_INSERT = frozenset({"write", "merge"})
-_BRINGS_BACK = frozenset({"RESTORE", "CLONE"})  # existing files: nothing is inserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,39 +36,40 @@ _UNKNOWN = RowCounts(None, None, None)
 
 def rows_of(commit: Commit) -> RowCounts:
     """From a version's metrics; else, where files came, left or were replaced, from their statistics."""
-    family = family_of(commit.operation)
-    if _overwrites(commit, family):
+    operation = operation_named(commit.operation)
+    if _overwrites(commit, operation):
         return _count_replaced_rows(
             commit, rows_in(commit.operation, commit.operation_metrics or {})
         )
-    if family not in _CHANGE_ROWS:
+    if not operation.changes_rows:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
     counts = rows_in(commit.operation, commit.operation_metrics or {})
-    return counts if counts.is_recorded else _count_from_files(commit, family)
+    return counts if counts.is_recorded else _count_from_files(commit, operation)
 
 
 def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
     """From the metrics of an operation, by its name or a job's kind, as far as they say."""
-    family = family_of(operation)
-    if family not in _CHANGE_ROWS:
+    named = operation_named(operation)
+    if not named.changes_rows:
         return _UNKNOWN
-    names = _INSERTED if family != "merge" else _INSERTED[:1]
-    inserted = _first(metrics, names) if family in _INSERT else None
-    if family == "write" and inserted is not None:
+    writes, merges = named.family is Family.WRITE, named.family is Family.MERGE
+    names = _INSERTED[:1] if merges else _INSERTED
+    inserted = _first(metrics, names) if writes or merges else None
+    if writes and inserted is not None:
         inserted = max(0, inserted - (_first(metrics, _COPIED) or 0))  # written, but there before
     return RowCounts(inserted, _first(metrics, _UPDATED), _first(metrics, _DELETED))
 
 
-def _overwrites(commit: Commit, family: str) -> bool:
+def _overwrites(commit: Commit, operation: Operation) -> bool:
     """Whether new files replaced old ones; a writer may restate files with vectors instead."""
-    words = commit.operation.upper().split()
-    if family != "write" and not (family == "meta" and "REPLACE" in words and "TABLE" in words):
+    if operation.family is not Family.WRITE or _brings_back(operation):
         return False
-    return not _brings_back(commit) and commit.changes_data and commit.files_removed > 0
+    return commit.changes_data and commit.files_removed > 0
 
 
-def _brings_back(commit: Commit) -> bool:
-    return commit.operation.upper() in _BRINGS_BACK
+def _brings_back(operation: Operation) -> bool:
+    """Return whether the files that it adds hold rows that were there: nothing is inserted."""
+    return operation.files in (NewFiles.EXISTING, NewFiles.COPIED)
 
 
 def _count_replaced_rows(commit: Commit, counts: RowCounts) -> RowCounts:
@@ -86,16 +84,16 @@ def _count_replaced_rows(commit: Commit, counts: RowCounts) -> RowCounts:
     )
 
 
-def _count_from_files(commit: Commit, family: str) -> RowCounts:
+def _count_from_files(commit: Commit, operation: Operation) -> RowCounts:
     """Derive the counts from files, unless a file was copied in part or restated."""
     if not _touches_files(commit):
         return NO_ROWS
     if not commit.files_removed:
         return RowCounts(commit.rows_added, None, None)
-    if _brings_back(commit) and not commit.files_restated:
+    if _brings_back(operation) and not commit.files_restated:
         is_recorded = None not in (commit.rows_added, commit.rows_removed)
         return RowCounts(commit.rows_added, None, commit.rows_removed) if is_recorded else _UNKNOWN
-    is_whole = family == "delete" and not commit.files_added
+    is_whole = operation.family is Family.DELETE and not commit.files_added
     return RowCounts(None, None, commit.rows_removed) if is_whole else _UNKNOWN
 
 

@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from engine.conflicts.runtimes import RUNTIMES
+from engine.vocabulary import operation_named
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
@@ -25,7 +26,6 @@ from lakeui.conflicts.statements.conditions import (
 DAYS = 30
 MAX_WRITES = 1_000
 _BY_FILES = frozenset(runtime.name for runtime in RUNTIMES if not runtime.supported)
-_CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
 
 
 class OverlappingAttempt(NamedTuple):
@@ -120,7 +120,9 @@ def recent_writes(table: Table, reader: Reader | None = None) -> RecentWrites:
         OverlappingAttempt(w.operation, w.predicate, w.user_name) for w in writes if w.overlapped
     ]
     overlapping = [
-        asking for asking in (*aborted, *overlapping) if asking.operation in _CONDITIONED
+        asking
+        for asking in (*aborted, *overlapping)
+        if operation_named(asking.operation).changes_matches
     ]
     is_capped = len(recent) > MAX_WRITES or len(attempts) > MAX_WRITES
     return RecentWrites(

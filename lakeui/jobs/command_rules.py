@@ -15,6 +15,7 @@ from engine.commands.script import step_table
 from engine.errors import EngineError, RequestError
 from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
+from engine.vocabulary import OPERATION_OF_COMMAND, Changes, NewFiles, Reads
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
@@ -24,22 +25,6 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.uploads import check_upload
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
-LIGHT_KINDS = frozenset(
-    {
-        "alter_add_columns",
-        "alter_cluster_by",
-        "alter_drop_columns",
-        "alter_drop_constraint",
-        "alter_rename_column",
-        "clone",
-        "restore",
-        "set_properties",
-        "truncate",
-        "unset_properties",
-        "vacuum",
-    }
-)
-"""Kinds whose operations read and write no rows."""
 _CHANGES_COLUMNS = ("merge_schema", "overwrite_schema", "schema_evolution")
 
 
@@ -63,8 +48,14 @@ def queue_of(command: Command, *, dry_run: bool) -> str:
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
     if isinstance(command, Clone) and command.deep and not dry_run:
         return SPARK_QUEUE  # it needs no JVM, but would delay quick jobs
-    empty = isinstance(command, Create) and command.source is None
-    return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
+    loads = isinstance(command, Create) and command.source is not None
+    return SPARK_QUEUE if not dry_run and (loads or handles_rows(command.kind)) else LIGHT_QUEUE
+
+
+def handles_rows(kind: str) -> bool:
+    """Return whether a kind of command may read or write rows; it then needs Spark."""
+    operation = OPERATION_OF_COMMAND[kind]
+    return operation.reads is not Reads.NOTHING or operation.files is NewFiles.WRITTEN
 
 
 def check_command(command: Command, table: Table, *, is_redefined: bool = False) -> None:
@@ -137,7 +128,7 @@ def _redefines(step: Command) -> bool:
     """Whether the columns may be others afterwards."""
     given = step.parameters()
     grows = any(given.get(name) for name in _CHANGES_COLUMNS)
-    return grows or step.kind.startswith("alter_") or step.kind in ("clone", "create", "restore")
+    return grows or Changes.COLUMNS in OPERATION_OF_COMMAND[step.kind].changes
 
 
 def resolve_step_table(step: Command, table: Table, by: User | None) -> Table:

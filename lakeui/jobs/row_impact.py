@@ -11,19 +11,15 @@ from django.db.models import Count, Max, Min, Sum
 from django.utils.dateparse import parse_datetime
 
 from engine.commands.model import (
-    Clone,
     Command,
-    Create,
     Delete,
     Merge,
-    Overwrite,
     Restore,
     Script,
-    Stream,
-    Truncate,
     Update,
     Vacuum,
 )
+from engine.vocabulary import Removes
 from engine.words import count_noun
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
@@ -45,7 +41,7 @@ def asks_name(command: Command, rehearsal: Job | None = None) -> bool:
             return not command.where or _changes_many(rehearsal)
         case Vacuum():
             return command.override_retention
-        case Merge() | Stream():
+        case Merge():
             return False
         case _:
             return command.removes_rows
@@ -81,19 +77,16 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
             "All rows" if table.row_count is None else f"All {count_noun(table.row_count, 'row')}"
         )
         yield f"{rows} in {count_noun(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
-        if isinstance(command, Clone | Create):
+        if command.operation.replaces_table:
             yield "The columns, properties and partitioning of the table give way too."
     else:
         yield f"Rows that match leave the table or change; a dry run counts them. {_UNTIL_VACUUM}"
 
 
 def _removes_all(command: Command) -> bool:
-    if isinstance(command, Overwrite):
-        narrowed = command.replace_where or command.dynamic_partitions or command.partition
-        return not (narrowed or command.replace_using or command.replace_on)
     if isinstance(command, Delete):
         return not command.where
-    return isinstance(command, Truncate | Create | Clone)
+    return command.operation.removes is Removes.ALL_ROWS
 
 
 def _describe_restore(table: Table, command: Restore) -> Iterator[str]:

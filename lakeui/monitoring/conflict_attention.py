@@ -10,6 +10,7 @@ from django.db.models import Count, Q
 
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.checker import FILE_RULES
+from engine.vocabulary import OPERATIONS
 from lakeui.catalog.access import role_of, visible_tables
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import HEAVY, Commit, Table
@@ -26,8 +27,8 @@ from lakeui.monitoring.attention_items import (
 from lakeui.monitoring.checks import COSTLY_CHANGE, AttentionCheck
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
-_CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
-"""Of these no row has to be read to know that they changed no metadata: an index holds the name."""
+_CHANGES_NO_METADATA = tuple({row.name for row in OPERATIONS if not row.may_change_terms})
+"""No row of these winners has to be read: an index holds the name."""
 _HEAVY = [f"table__{name}" for name in HEAVY]
 _OF_A_CONFLICT = (
     "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
@@ -130,7 +131,7 @@ def metadata_costs(asked: AttentionRequest) -> Iterator[CheckItems]:
     aborted = visible_conflicts(asked.user).filter(
         kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
     )
-    aborted = aborted.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
+    aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
     rows = asked.exclude_muted(AttentionCheck.METADATA_COST, aborted, "table").values(
         *_OF_A_CONFLICT
     )[:_MOST_ABORTED]

@@ -27,7 +27,7 @@ from django.utils import timezone
 from engine.actions.codec import Action
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import FORECASTS, Forecast
-from engine.conflicts.statements import COMPACTIONS, StatementKind
+from engine.vocabulary import name_in_log
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
@@ -42,13 +42,6 @@ _COMING = 5
 _READS_FILES = 64 * 1024  # of a commit whose text is longer only its row is read
 _HARMLESS = (Verdict.NEVER, Verdict.EXEMPT)
 _OPEN = (Verdict.SAME_FILES, Verdict.SAME_ROW)
-_READING = COMPACTIONS | {
-    StatementKind.UPDATE,
-    StatementKind.DELETE,
-    StatementKind.MERGE,
-    StatementKind.INSERT_SELECT,
-}
-_IN_THE_LOG = {"append": "WRITE", "overwrite": "WRITE", "stream": "STREAMING UPDATE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
     expected = usual.end_after(began) if usual is not None and began is not None else None
     read = attempt.read_version if attempt is not None else None
     read = job.base_version if read is None else read
-    records = _records(job.table, operation_of(job.kind))
+    records = _records(job.table, name_in_log(job.kind))
     mine = JobSide(job)
     landed, count = _list_later_commits(mine, read, records)
     latest = job.table.version
@@ -201,19 +194,14 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
     mine = JobSide(job)
-    reads = any(operation.kind in _READING for operation in mine.operations)
+    reads = any(side.kind.opens_some_files for side in mine.operations)
     return JobForecast(
         files=table.file_count if reads else 0,
         size_bytes=table.size_bytes if reads else 0,
         usual=usual,
         next_version=None if table.version is None else table.version + 1,
-        coming=tuple(_iter_coming_writes(mine, ends, _records(table, operation_of(kind)))),
+        coming=tuple(_iter_coming_writes(mine, ends, _records(table, name_in_log(kind)))),
     )
-
-
-def operation_of(kind: str) -> str:
-    """Return the operation's name in logs and conflicts for a job's kind."""
-    return _IN_THE_LOG.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
 
 
 def _list_later_commits(
@@ -265,7 +253,7 @@ def _iter_coming_writes(
     running = list(others)
     usual = usual_runs(table) if running else {}
     for other in running:
-        operation = operation_of(other.kind)
+        operation = name_in_log(other.kind)
         yield ComingWrite(
             operation=operation,
             writer=other.requested_by.get_username() if other.requested_by else "",
@@ -276,7 +264,7 @@ def _iter_coming_writes(
             waits=other.state == Job.State.QUEUED,
         )
     for schedule in _due(table, until):
-        operation = operation_of(schedule.kind)
+        operation = name_in_log(schedule.kind)
         yield ComingWrite(
             operation=operation,
             writer=schedule.owner.get_username(),

@@ -4,17 +4,21 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from engine.vocabulary import Family, operation_named
 from engine.words import count_noun
-from lakeui.catalog.families import FAMILIES, family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import RowCounts
 from lakeui.catalog.units import MINUS, format_count
 
-__all__ = ["FAMILIES", "family_of", "name_of", "rows_text", "short_rows", "tick_height", "what_of"]
 _SHORTEN = 100_000
 _SAYS_NOTHING = frozenset({"none", "", "[]", "{}", "false"})
 _STREAM = "lake-stream"
-_HEIGHTS = {"write": 8, "optimize": 12, "vacuum": 12, "meta": 24}
+_HEIGHTS = {Family.WRITE: 8, Family.OPTIMIZE: 12, Family.VACUUM: 12, Family.META: 24}
+
+
+def family_of(operation: str) -> Family:
+    """Return the family by which an operation, named as in the log or as a job's kind, is drawn."""
+    return operation_named(operation).family
 
 
 def name_of(operation: str) -> str:

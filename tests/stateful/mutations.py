@@ -214,7 +214,7 @@ CONFLICT_RULES = (
     Mutation(
         "RESTORE is checked like any write",
         "conflicts/transaction_info.py",
-        "return self.operation in STATE_REPLACING_OPERATIONS",
+        "return operation_named(self.operation).replaces_state",
         "return False",
     ),
     Mutation(

@@ -13,7 +13,6 @@ import pytest
 from django.core.checks.registry import registry
 from django.utils import timezone
 
-from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_statement
 from engine.operations.run import run as run_command
 from engine.schema.types import LONG, StructField, StructType
@@ -29,7 +28,7 @@ from lakeui.monitoring.alerting.webhooks import DeliveryError
 from lakeui.monitoring.deliveries import LINEAGE_KEPT
 from lakeui.monitoring.lineage.checks import check_lineage
 from lakeui.monitoring.lineage.datasets import name_of
-from lakeui.monitoring.lineage.events import READS_NOT, events_of_job
+from lakeui.monitoring.lineage.events import events_of_job
 from lakeui.monitoring.lineage.outbox import append, deliver
 from lakeui.monitoring.lineage.rounds import GRACE, note
 from lakeui.monitoring.models import LineageEvent
@@ -475,10 +474,6 @@ def test_a_table_that_goes_takes_its_events_along(collector, orders):
 def test_datasets_are_named_as_the_specification_has_it(settings, uri, expected):
     settings.TABLE_STORAGE_OPTIONS = {"az://box": {"account_name": "acme"}}
     assert name_of(uri) == expected
-
-
-def test_kinds_that_read_nothing_are_kinds():
-    assert set(COMMANDS) >= READS_NOT
 
 
 @runs_jobs

@@ -11,6 +11,7 @@ from typing import Any
 from engine.conflict_facts import RemedyKind, Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.remedy_texts import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
+from engine.vocabulary import Removes, operation_named
 from engine.words import count_noun
 from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
@@ -22,7 +23,6 @@ from lakeui.conflicts.models import Conflict
 PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
     "passes", "may pass", "costs more", "on already", "adds conflicts",
 )  # fmt: skip
-_DELETES = frozenset({"DELETE", "MERGE", "TRUNCATE"})
 _BY_TIME = frozenset(
     {
         RemedyKind.QUIET_WINDOW,
@@ -112,7 +112,8 @@ def _retry_text(conflict: Conflict) -> str:
         "The winning commit" if conflict.winning_version is None else f"v{conflict.winning_version}"
     )
     text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
-    if conflict.row_count and conflict.winner_operation.upper() in _DELETES:
+    removes = operation_named(conflict.winner_operation).removes
+    if conflict.row_count and removes in (Removes.ROWS, Removes.ALL_ROWS):
         rows = "the row is" if conflict.row_count == 1 else f"{conflict.rows_text} are"
         text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} reads them as they are now."
     return text

@@ -14,12 +14,12 @@ from engine.commands.names import name_sql
 from engine.conflict_facts import Decision, SideFile
 from engine.errors import EngineError
 from engine.expressions.render import quote_string
+from engine.vocabulary import Reads, operation_named
 from lakeui.conflicts.conflict_detail.similar import SimilarConflict
 from lakeui.conflicts.models import Conflict
 
 _LEAST_KEPT = 0.25
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
-_CONDITIONAL = frozenset({"update", "delete"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing |
 def narrow_statement(conflict: Conflict, condition: str) -> str:
     """Return the job's statement with one more condition; "" if it has none to add to."""
     job, table = conflict.job, conflict.table
-    if job is None or table is None or job.kind not in _CONDITIONAL:
+    if job is None or table is None or operation_named(job.kind).reads is not Reads.CONDITION:
         return ""
     parameters = dict(job.parameters or {})
     where = parameters.get("where") or conflict.current_predicate

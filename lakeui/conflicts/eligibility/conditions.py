@@ -11,6 +11,7 @@ from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
 from engine.conflicts.reads import COMPLEX_VALUES, NOT_DETERMINISTIC, SUBQUERY
 from engine.errors import EngineError
 from engine.expressions.queries.tables import tables_in_condition
+from engine.vocabulary import operation_named
 from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility.lines import (
     FAILS,
@@ -296,7 +297,7 @@ def _rewrite_as_merge(use: ConditionUse) -> str:
 
 def _row_tracing_line(table: Table, writes: RecentWrites) -> ConditionLine:
     """Whether compactions tell where rows went: by this engine's tags, or by row ids."""
-    compactions = [w for w in writes.writes if w.operation.startswith(("OPTIMIZE", "REORG"))]
+    compactions = [w for w in writes.writes if operation_named(w.operation).statement.moves_rows]
     told = [w for w in compactions if _tells(w.client.name, w.orders_by, table)]
     name, count = "winners can be traced", len(compactions)
     if not compactions:

@@ -17,6 +17,7 @@ from engine.conflicts.record_replay import (
     judge_conflict,
     judge_replay,
 )
+from engine.vocabulary import UNKNOWN, operation_named
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import level_of, replay_setting
 from lakeui.conflicts.isolation.observed_pairs import ObservedPair
@@ -29,7 +30,6 @@ from lakeui.conflicts.statements.kinds import (
     INSERT,
     MERGE,
     UPDATE,
-    kind_of_operation,
     statement_kind,
 )
 from lakeui.conflicts.version_effects import conflicts_of
@@ -153,14 +153,14 @@ def _effect_on_aborted(
     sums: Counter[tuple[str, Judgement]] = Counter()
     for operation, rule, level, n, blind, seeing in groups:
         counts = {True: blind, False: seeing, None: n - blind - seeing}
-        kind = kind_of_operation(operation)
+        named = operation_named(operation)
         for is_blind, count in counts.items():
             record = RecordedConflict(
                 rule=rule_named(rule),
                 resolved=False,
                 level=level,
                 winner_is_blind=is_blind,
-                current=ForecastSide(kind=kind) if kind is not None else None,
+                current=None if named is UNKNOWN else ForecastSide(kind=named.statement),
             )
             sums[operation, judge_conflict(record, asked)] += count
     fewer = sum(n for (_, judged), n in sums.items() if judged.verdict is Verdict.PASSES)

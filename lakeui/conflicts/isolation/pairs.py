@@ -8,7 +8,7 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import MatrixCell, conflict_matrix, statement_matrix
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import StatementKind
+from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.isolation.observed_pairs import ObservedPair

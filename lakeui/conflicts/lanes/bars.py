@@ -8,14 +8,13 @@ from typing import Any
 
 from engine.conflicts.candidates import counts_appends
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.statements import COMPACTIONS
+from engine.vocabulary import name_in_log, operation_named
 from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.committed_versions import CommittedVersions
 from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_aborted, would_overlap
 from lakeui.conflicts.models import Conflict, PipelineTransaction
-from lakeui.conflicts.statements.kinds import kind_of_operation
 from lakeui.jobs.spans import span_ms
 from lakeui.jobs.version_jobs import VersionJob, write_ms
 
@@ -222,7 +221,7 @@ def build_aborted_bar(conflict: Conflict, around: BarSurroundings) -> LaneBar:
 
 def build_running_bar(row: Mapping[str, Any], table: Table, landed: CommittedVersions) -> LaneBar:
     """Return the bar of our attempt that has read and not ended, from its job's values."""
-    moves_rows = kind_of_operation(row["kind"]) in COMPACTIONS
+    moves_rows = operation_named(row["kind"]).statement.moves_rows
     level = IsolationLevel.SNAPSHOT if moves_rows else level_of(None, table)
     read, total = row["attempt_rows__read_version"], row["progress_total"]
     overlap_count, exempt = landed.count_overlaps(
@@ -230,7 +229,7 @@ def build_running_bar(row: Mapping[str, Any], table: Table, landed: CommittedVer
     )
     return LaneBar(
         lane=row["requested_by__username"] or "the system",
-        operation=row["kind"].replace("_", " ").upper(),
+        operation=name_in_log(row["kind"]),
         outcome=BarEnd.RUNNING,
         version=None,
         read_version=read,

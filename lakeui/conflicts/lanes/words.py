@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.conflict_facts import Rule
+from engine.vocabulary import Family, operation_named
 from engine.words import count_noun
-from lakeui.catalog.families import family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.models import Conflict
@@ -39,10 +39,10 @@ Properties = Mapping[str, str]
 
 def did(commit: Commit, before: Properties) -> str:
     """47 k rows, 118 → 12 files, retention 7 → 14 days. `before`: properties as set earlier."""
-    family = family_of(commit.operation)
-    if family == "meta":
+    family = operation_named(commit.operation).family
+    if family is Family.META:
         return _set(properties_of(commit.operation_parameters), before)
-    if family == "optimize" and (commit.files_added or commit.files_removed):
+    if family is Family.OPTIMIZE and (commit.files_added or commit.files_removed):
         return f"{commit.files_removed:,} → {commit.files_added:,} files"
     rows = rows_of(commit)
     touched = sum(n for n in (rows.inserted, rows.updated, rows.deleted) if n)

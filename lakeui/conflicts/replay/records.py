@@ -10,12 +10,11 @@ from engine.conflict_facts import Rule
 from engine.conflicts.checker import RULE_OF_ERROR
 from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.record_replay import RecordedConflict
-from engine.conflicts.statements import StatementKind
+from engine.vocabulary import UNKNOWN, StatementKind, operation_named
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.conditions import parse_recorded_condition, shape_of
-from lakeui.conflicts.statements.kinds import kind_of_operation
 from lakeui.conflicts.statements.operations import Target, operation_of_commit
 
 _FIELDS = (
@@ -77,13 +76,14 @@ def _winner(conflict: Conflict, winners: Mapping[int, ForecastSide]) -> Forecast
     version = conflict.winning_version
     if version is not None and version in winners:
         return winners[version]
-    kind = kind_of_operation(conflict.winner_operation)
+    named = operation_named(conflict.winner_operation)
+    kind = named.statement
     is_blind = getattr(conflict, "winner_is_blind", None)
     if kind in (StatementKind.INSERT, StatementKind.STREAM) and not is_blind:
         return None
     if kind is StatementKind.OPTIMIZE:
         kind = StatementKind.ZORDER
-    return ForecastSide(kind=kind, traced=False) if kind is not None else None
+    return None if named is UNKNOWN else ForecastSide(kind=kind, traced=False)
 
 
 def _record(conflict: Conflict, winner: ForecastSide | None, target: Target) -> RecordedConflict:
@@ -101,9 +101,10 @@ def _record(conflict: Conflict, winner: ForecastSide | None, target: Target) -> 
 
 def _current(conflict: Conflict, target: Target) -> ForecastSide | None:
     """Return the aborted or rebased side, from its condition and its statement."""
-    kind, statement = kind_of_operation(conflict.current_operation), _statement(conflict)
-    if kind is None:
+    named, statement = operation_named(conflict.current_operation), _statement(conflict)
+    if named is UNKNOWN:
         return None
+    kind = named.statement
     operation = ForecastSide(kind=kind)
     if kind is StatementKind.OPTIMIZE and (not statement or "ZORDER" in statement):
         return replace(operation, kind=StatementKind.ZORDER)

@@ -1,7 +1,7 @@
 """Jobs and commits as operations for forecasts: their statement, their rows."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,33 +9,19 @@ from typing import Any
 from engine.actions.codec import Action
 from engine.commands.analysed_merge import BY_SOURCE, DELETE, NOT_MATCHED
 from engine.commands.model import (
-    AddColumns,
-    AddConstraint,
     Append,
-    ChangeColumn,
-    Clone,
-    ClusterBy,
     Command,
-    Create,
     Delete,
-    DropColumns,
-    DropConstraint,
     DropFeature,
     Merge,
-    Optimize,
     Overwrite,
     QuerySource,
-    RenameColumn,
-    Reorg,
     Restore,
     RowsSource,
     Script,
-    SetProperties,
     Source,
     Stream,
     TableSource,
-    Truncate,
-    UnsetProperties,
     Update,
     Vacuum,
 )
@@ -44,14 +30,20 @@ from engine.conflicts.eligibility import IDENTITY_KEY
 from engine.conflicts.footprint import records_deletes_only
 from engine.conflicts.forecast import ForecastSide
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
-from engine.conflicts.statements import StatementKind
 from engine.errors import EngineError
 from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.traits import split_conjuncts
 from engine.expressions.tree import Expression
-from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType, parse_schema
 from engine.snapshot.timestamps import timestamp_to_ms
+from engine.vocabulary import (
+    EMPTY_COMMIT,
+    INSERT_SELECT,
+    UNKNOWN,
+    Operation,
+    StatementKind,
+    operation_named,
+)
 from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
@@ -60,35 +52,6 @@ from lakeui.conflicts.statements.conditions import (
     obstacle_of_value,
     parse_recorded_condition,
 )
-from lakeui.conflicts.statements.kinds import kind_of_operation
-
-KIND_OF: Mapping[type[Command], StatementKind] = {
-    Append: StatementKind.INSERT,
-    Overwrite: StatementKind.OVERWRITE,
-    Delete: StatementKind.DELETE,
-    Update: StatementKind.UPDATE,
-    Merge: StatementKind.MERGE,
-    Truncate: StatementKind.TRUNCATE,
-    Stream: StatementKind.STREAM,
-    Restore: StatementKind.RESTORE,
-    Clone: StatementKind.REPLACE,
-    Create: StatementKind.REPLACE,
-    Optimize: StatementKind.OPTIMIZE,
-    Reorg: StatementKind.PURGE,
-    Vacuum: StatementKind.VACUUM,
-    ClusterBy: StatementKind.CLUSTER_BY,
-    AddConstraint: StatementKind.CHECKED_ALTER,
-    DropFeature: StatementKind.CHECKED_ALTER,
-    AddColumns: StatementKind.ALTER,
-    ChangeColumn: StatementKind.ALTER,
-    DropColumns: StatementKind.DROP_COLUMNS,
-    DropConstraint: StatementKind.ALTER,
-    RenameColumn: StatementKind.ALTER,
-    SetProperties: StatementKind.ALTER,
-    UnsetProperties: StatementKind.ALTER,
-}
-"""Each command's kind for other writes, before its parameters are read; scripts: their steps'."""
-_CHANGES = frozenset({StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +98,8 @@ def operations_of_job(
     try:
         command = Command.from_parameters(kind, parameters)
     except EngineError:
-        named_kind = kind_of_operation(kind) or StatementKind.ALTER
+        operation = operation_named(kind)
+        named_kind = StatementKind.ALTER if operation is UNKNOWN else operation.statement
         doubtful = bool(parameters) and named_kind is StatementKind.INSERT
         return (ForecastSide(kind=StatementKind.INSERT_SELECT if doubtful else named_kind),)
     if not isinstance(command, Script):
@@ -147,7 +111,10 @@ def operations_of_job(
 def operation_of(command: Command, target: Target) -> ForecastSide:
     """Return the operation of a command on a table; facts that it cannot know yet are left open."""
     target = replace(target, own_name=command.own_name)
-    operation = ForecastSide(kind=_kind_of(command, target))
+    reads_itself = isinstance(command, Append) and _source_reads(command.source, target)
+    operation = ForecastSide(
+        kind=StatementKind.INSERT_SELECT if reads_itself else command.operation.statement
+    )
     match command:
         case Append():
             return _complete_append(operation, command, target)
@@ -181,43 +148,21 @@ def operation_of_commit(
     commit: Commit, target: Target, actions: tuple[Action, ...] | None = None
 ) -> ForecastSide:
     """Return the operation of a mirrored version; `actions` are its committed ones, if known."""
-    kind = _kind_of_commit(commit)
-    text = commit.predicate if kind in _CHANGES else ""
+    named = _operation_of_commit(commit)
+    text = commit.predicate if named.changes_matches else ""
     condition = parse_recorded_condition(text, target.schema_json) if text else None
     query = (commit.operation_parameters or {}).get("queryId")
     return ForecastSide(
-        kind=kind,
+        kind=named.statement,
         application=str(query) if query else None,
         conditions=condition.target_parts or None if condition else None,
         traced=client_of(commit.engine_info).name == THIS_ENGINE,
-        deletes_only=kind is StatementKind.MERGE
+        deletes_only=named.statement is StatementKind.MERGE
         and records_deletes_only(commit.operation, commit.operation_parameters),
         changes_metadata=commit.changes_metadata,
         changes_protocol=commit.changes_protocol,
         actions=actions,
     )
-
-
-def _kind_of(command: Command, target: Target) -> StatementKind:
-    kind = KIND_OF[type(command)]
-    match command:
-        case Append() if _source_reads(command.source, target):
-            kind = StatementKind.INSERT_SELECT
-        case ChangeColumn() if command.nullable is False:
-            kind = StatementKind.CHECKED_ALTER
-        case SetProperties() if any(map(_is_constraint, command.properties)):
-            kind = StatementKind.CHECKED_ALTER
-        case Overwrite() if command.replaces_some:
-            kind = StatementKind.MERGE
-        case Optimize() if command.zorder_by:
-            kind = StatementKind.ZORDER
-        case Reorg() if command.upgrade_uniform is not None:
-            kind = StatementKind.UPGRADE
-        case Create() | Clone() if not command.replace:
-            kind = StatementKind.CREATE
-        case _:
-            pass
-    return kind
 
 
 def _application(command: Stream) -> str | None:
@@ -239,10 +184,6 @@ def _restores_terms(command: Restore, target: Target) -> bool:
     if IDENTITY_KEY in target.schema_json:
         since = since.filter(changes_data=False)
     return since.exists()
-
-
-def _is_constraint(name: str) -> bool:
-    return name.startswith(CONSTRAINT_PREFIX)
 
 
 def _reads(command: Command, target: Target) -> bool:
@@ -308,7 +249,7 @@ def _complete_overwrite(
     if command.replace_on or (command.replace_using and not by_rows):
         nested = _reads(command, target)
         return replace(operation, reads_all=nested, opens_all=True, obstacle=SUBQUERY)
-    if _source_reads(command.source, target) or not command.replaces_some:
+    if _source_reads(command.source, target) or operation.kind is StatementKind.OVERWRITE:
         return operation
     try:
         condition = command.parse_replace_where(target.schema)
@@ -375,20 +316,13 @@ def _obstacles(command: Merge, target: Target, names: Names) -> Iterator[str | N
                 yield obstacle_of_value(value, target.schema_json, names)
 
 
-def _kind_of_commit(commit: Commit) -> StatementKind:
-    """Return a commit's kind; an append that may have read is none, unknown ones change any row."""
-    parameters = commit.operation_parameters or {}
-    kind = kind_of_operation(commit.operation, parameters)
-    if kind in (StatementKind.INSERT, StatementKind.STREAM) and not commit.is_blind_append:
-        return _kind_of_write(parameters, has_condition=bool(commit.predicate))
-    if kind is None:
-        return StatementKind.MERGE if commit.changes_data else StatementKind.VACUUM
-    return kind
-
-
-def _kind_of_write(parameters: Mapping[str, Any], *, has_condition: bool) -> StatementKind:
-    if parameters.get("mode") != "Overwrite":
-        return StatementKind.INSERT_SELECT
-    is_dynamic = str(parameters.get("isDynamicPartitionOverwrite", "")).lower() == "true"
-    some = has_condition or is_dynamic
-    return StatementKind.MERGE if some else StatementKind.OVERWRITE
+def _operation_of_commit(commit: Commit) -> Operation:
+    """Return INSERT_SELECT for an append that read, or does not say; an unknown one may have changed any row."""
+    parameters = {**(commit.operation_parameters or {}), "predicate": commit.predicate}
+    operation = operation_named(commit.operation, parameters)
+    appends = operation.statement in (StatementKind.INSERT, StatementKind.STREAM)
+    if appends and not commit.is_blind_append:
+        return INSERT_SELECT
+    if operation is UNKNOWN and not commit.changes_data:
+        return EMPTY_COMMIT
+    return operation

@@ -1,7 +1,7 @@
 """The contents of events: of a job, of a step of a script, of a reported transaction."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +23,9 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.serde import Serde
 
 from engine.commands.model import Clone, Command, Script
+from engine.commands.script import step_table
 from engine.errors import EngineError
+from engine.vocabulary import Reads, operation_named
 from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import PipelineTransaction
@@ -49,8 +51,6 @@ def _own_version() -> str:
 Type = LineageEvent.Type
 OWN_VERSION = _own_version()
 PRODUCER = f"urn:lakeui:{OWN_VERSION}"
-READS_NOT = frozenset({"append", "create", "vacuum", "restore"})
-"""Kinds that do not read rows of the table that they change."""
 _MAX_SQL = 100_000
 _MAX_ERROR = 2_000  # as over REST
 _ENDS_OF_JOBS: Mapping[str, Type] = {
@@ -130,8 +130,6 @@ class RunEventDraft:
 
 def events_of_job(job: Job) -> list[RunEventDraft]:
     """Return START of a job that began or ended, then its steps and its end if it did."""
-    read, files = _read_beside(job)
-    own = [] if job.kind in READS_NOT else [input_table(job.table, _version_read(job))]
     changed = [] if job.dry_run else [job.table, *job.also_changes.all()]
     start = RunEventDraft(
         type=Type.START,
@@ -140,7 +138,7 @@ def events_of_job(job: Job) -> list[RunEventDraft]:
         name=name_of_job(job),
         statement=job.statement,
         parent=_parent_of(job),
-        inputs=[*own, *read, *files],
+        inputs=list(_iter_inputs(job)),
         outputs=[output_table(table, None) for table in changed],
     )
     end = _ENDS_OF_JOBS.get(job.state)
@@ -247,18 +245,30 @@ def _version_read(job: Job) -> int | None:
     return version if version is None or version >= 0 else None
 
 
-def _read_beside(job: Job) -> tuple[list[InputDataset], list[InputDataset]]:
-    """Return the command's source tables and files."""
+def _iter_inputs(job: Job) -> Iterator[InputDataset]:
+    """Yield the tables that the job reads rows of, its own first, and the files that it loads."""
     try:
         command = Command.from_parameters(job.kind, dict(job.parameters))
-        names = [(name, None) for name in command.other_tables_read()]
         steps = command.steps if isinstance(command, Script) else (command,)
+        names = command.other_tables_read()
+        reading = {
+            "" if step is command else step_table(step).lower()
+            for step in steps
+            if step.reads_itself
+        }
     except (EngineError, TypeError, ValueError):
-        return [], []
-    clones = [step for step in steps if isinstance(step, Clone)]
-    names += [(clone.source_table, getattr(clone, "version", None)) for clone in clones]
-    tables = [_input_dataset(name, at) for name, at in names]
-    return tables, [input_files(uri) for step in steps for uri in source_uris(step)]
+        if operation_named(job.kind).reads is not Reads.NOTHING:
+            yield input_table(job.table, _version_read(job))
+        return
+    for table in (job.table, *job.also_changes.all()):
+        own = ("",) if table == job.table else ()
+        if not reading.isdisjoint((table.name.lower(), table.uri.lower(), *own)):
+            yield input_table(table, _version_read(job) if table == job.table else None)
+    yield from (_input_dataset(name, None) for name in names)
+    for step in steps:
+        if isinstance(step, Clone):
+            yield _input_dataset(step.source_table, step.version)
+        yield from map(input_files, source_uris(step))
 
 
 def _input_dataset(name: str, at: int | None) -> InputDataset:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from engine.vocabulary import Family
 from lakeui.conflicts.lanes.bars import NOT_RECORDED, BarEnd, LaneBar
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import engine_name
@@ -24,14 +25,14 @@ from lakeui.pages.charts.swim_shapes import (
     OrderSwap,
     SwimChart,
 )
-from lakeui.pages.operations import FAMILIES, family_of
+from lakeui.pages.operations import family_of
 
 MAX_LANES = 14
 MAX_TRACKS = 5
 REST = "other writers"
 _TOP, _LANE, _TRACK, _FIRST_TRACK = 40, 44, 28, 27
 _WIDE, _MIN_WIDTH, _WIDE_WIDTH = 40, 900, 2200
-_ORDER = ("write", "merge", "update", "delete", "optimize", "vacuum", "meta", "other")
+_ORDER = tuple(Family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def _lane_height(tracks: int) -> int:
     return _LANE + _TRACK * (tracks - 1)
 
 
-def _usual_family(bars: Iterable[_Placed]) -> str:
+def _usual_family(bars: Iterable[_Placed]) -> Family:
     return Counter(family_of(bar.bar.operation) for bar in bars).most_common(1)[0][0]
 
 
@@ -189,7 +190,7 @@ def _draw_bar(placed: _Placed, lane: DrawnLane, track: int) -> DrawnBar:
     bar, family = placed.bar, family_of(placed.bar.operation)
     return DrawnBar(
         key=placed.key,
-        family=family if family in FAMILIES else "other",
+        family=family,
         shape=_shape(bar),
         x=placed.start,
         width=max(placed.end - placed.start, 0.4),

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from engine.vocabulary import Family
 from lakeui.conflicts.commit_timeline import RANGES, CommitTimeline, TimeBucket
-from lakeui.pages.operations import FAMILIES, family_of
+from lakeui.pages.operations import family_of
 
 _LEFT, _BASE, _HEIGHT, _GAP = 2.2, 80, 70, 1
 _CROSSES, _CROSS_STEP, _NARROWEST = 3, 9, 0.4
-_ORDER = ("write", *(name for name in FAMILIES if name != "write"), "other")
 Moments = tuple[datetime, datetime]
 
 
@@ -102,7 +102,7 @@ def _families(bucket: TimeBucket) -> Counter[str]:
 
 def _stack(counts: Counter[str], x: float, top: int) -> Iterable[TimelineBar]:
     y = float(_BASE)
-    for family in _ORDER:
+    for family in Family:
         if counts[family]:
             height = _HEIGHT * counts[family] / top
             y -= height
@@ -118,7 +118,7 @@ def _crosses(bucket: TimeBucket, place: int, step: float, top: int) -> Iterable[
 def _column(bucket: TimeBucket, width: timedelta, x: float) -> TimelineColumn:
     start, end = timezone.localtime(bucket.start), timezone.localtime(bucket.start + width)
     counts = _families(bucket)
-    named = tuple((family, counts[family]) for family in _ORDER if counts[family])
+    named = tuple((family, counts[family]) for family in Family if counts[family])
     said = [f"{n} {operation or 'not recorded'}" for operation, n in bucket.operations]
     said += [f"{bucket.aborted} aborted"] if bucket.aborted else []
     title = f"{start.day} {start:%b %H:%M} to {end:%H:%M}: {', '.join(said)}"

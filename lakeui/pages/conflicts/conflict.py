@@ -14,8 +14,8 @@ from django.views.decorators.cache import never_cache
 
 from engine.conflict_facts import Decision, Rule, Subclass, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES
-from engine.conflicts.isolation import TABLE_REPLACING_OPERATIONS
 from engine.conflicts.row_pairs import LEFT_OUT
+from engine.vocabulary import operation_named
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import both_sides, is_of_former_table
@@ -169,9 +169,9 @@ def _describe_double_create(conflict: Conflict) -> tuple[str, str] | None:
     """Describe two writes that both created the table, or both replaced it."""
     if conflict.subclass == Subclass.WRITE_TO_EMPTY_DIRECTORY:
         return _CREATED
-    operations = {conflict.current_operation, conflict.winner_operation}
+    sides = map(operation_named, (conflict.current_operation, conflict.winner_operation))
     is_first = conflict.rule == Rule.PROTOCOL_CHANGED
-    return _REPLACED if is_first and operations <= TABLE_REPLACING_OPERATIONS else None
+    return _REPLACED if is_first and all(side.replaces_table for side in sides) else None
 
 
 def check_number(conflict: Conflict) -> int | None:

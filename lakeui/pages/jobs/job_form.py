@@ -22,6 +22,7 @@ from engine.errors import EngineError, OnlyReadsError, RequestError, StatementEr
 from engine.expressions.error_positions import place_in
 from engine.expressions.functions import FOLDED, FUNCTIONS
 from engine.schema.column_paths import column_path
+from engine.vocabulary import OPERATION_OF_COMMAND, Changes
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
@@ -39,11 +40,7 @@ SQL = "sql"
 _SUGGESTED = 200
 _OPTIONS = ("reason", "retries", "time_limit", "confirm")
 _HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
-GROUPS = {
-    "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
-    "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
-    "Definition": frozenset(),
-}
+GROUPS = ("Rows", "Shape", "Definition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +295,13 @@ def _kinds(request: HttpRequest, table: Table) -> list[_CommandKind]:
     """Return the kinds that the person may request, in groups: rows, shape, definition."""
     offered = [command for command in COMMANDS.values() if _is_offered(request, table, command)]
     kinds = [_CommandKind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
-    return sorted(kinds, key=lambda kind: list(GROUPS).index(kind.group))
+    return sorted(kinds, key=lambda kind: GROUPS.index(kind.group))
 
 
 def _group(kind: str) -> str:
-    return next((name for name, kinds in GROUPS.items() if kind in kinds), "Definition")
+    rows, shape, definition = GROUPS
+    changes = OPERATION_OF_COMMAND[kind].changes
+    return rows if Changes.ROWS in changes else definition if changes & Changes.TERMS else shape
 
 
 def _is_offered(request: HttpRequest, table: Table, command: type[Command]) -> bool:

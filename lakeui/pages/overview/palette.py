@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.urls import reverse
 
-from lakeui.catalog.access import may, tables_where, visible_tables
+from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.pages.table_head import TABS
@@ -22,12 +22,12 @@ _PROPERTIES = (
 )  # fmt: skip
 _ON_ISOLATION = frozenset({"isolationLevel", "enableDeletionVectors", "enableRowTracking"})
 _ACTIONS = (
-    ("optimize", "Optimize", "maintain"),
-    ("vacuum", "Vacuum", "maintain"),
-    ("append", "Insert into", "write"),
-    ("delete", "Delete rows of", "write"),
-    ("update", "Update rows of", "write"),
-    ("merge", "Merge into", "write"),
+    ("optimize", "Optimize"),
+    ("vacuum", "Vacuum"),
+    ("append", "Insert into"),
+    ("delete", "Delete rows of"),
+    ("update", "Update rows of"),
+    ("merge", "Merge into"),
 )
 
 
@@ -70,8 +70,8 @@ def _iter_table_entries(request: HttpRequest, table: Table) -> Iterator[PaletteE
         yield PaletteEntry(
             "Action", f"New statement on {table.name}", _link("job-new", table=table.pk)
         )
-    for kind, label, action in _ACTIONS:
-        if maintains or may(request.user, action, table):
+    for kind, label in _ACTIONS:
+        if maintains or may(request.user, action_for_kind(kind, {}), table):
             address = _link("job-new", table=table.pk, kind=kind)
             yield PaletteEntry("Action", f"{label} {table.name}", address)
     if maintains:

@@ -276,19 +276,6 @@ def test_options_of_files_keep_their_blanks():
     assert parse_statement(command.statement()).source == command.source
 
 
-def test_commands_that_can_lose_rows_are_marked_destructive():
-    destructive = {kind for kind, model in COMMANDS.items() if model.destructive}
-    assert destructive >= {
-        "delete",
-        "truncate",
-        "vacuum",
-        "restore",
-        "overwrite",
-        "alter_drop_columns",
-    }
-    assert not destructive & {"append", "optimize", "reorg", "set_properties", "create"}
-
-
 def test_whoever_writes_a_script_is_told_to_use_merge():
     assert "use MERGE" in COMMANDS["script"].help
     semantics = Path(__file__).resolve().parents[3] / "docs" / "semantics.md"

@@ -13,12 +13,12 @@ from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
 from engine.actions.table import SetTransaction
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import StatementKind
 from engine.errors import ConflictError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features, upgrade
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from engine.vocabulary import StatementKind
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, log_parameters, run
 from tests.stateful.history import Setup, create

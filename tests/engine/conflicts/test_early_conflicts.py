@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import StatementKind
 from engine.errors import (
     ConflictError,
     MetadataChangedException,
@@ -14,6 +13,7 @@ from engine.errors import (
 from engine.protocol.properties import IsolationLevel
 from engine.transaction.observer import TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS
+from engine.vocabulary import StatementKind
 from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, lands
 
 SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)

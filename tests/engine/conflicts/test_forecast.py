@@ -13,11 +13,12 @@ from engine.conflicts.forecast import Forecast, ForecastSide, forecast
 from engine.conflicts.matrix import GROUPS, conflict_matrix
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import SCHEMA, TableSetting
-from engine.conflicts.statements import COMPACTIONS, EFFECTS, StatementKind
+from engine.conflicts.statements import EFFECTS
 from engine.errors import ConflictError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import split_conjuncts
 from engine.protocol.properties import IsolationLevel
+from engine.vocabulary import StatementKind
 from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, happens
 from tests.shares import one_in
 from tests.stateful import commands as c
@@ -156,7 +157,7 @@ def test_every_kind_of_statement_is_played_or_named_here():
     unplayed = {StatementKind.CREATE, StatementKind.PURGE, StatementKind.RESTATE}
     assert set(EFFECTS) == set(StatementKind)
     assert set(KINDS) == set(StatementKind) - unplayed
-    assert StatementKind.PURGE in COMPACTIONS
+    assert StatementKind.PURGE.moves_rows
 
 
 PLAIN = TableSetting(RELAXED, vectors=True)

@@ -11,7 +11,8 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matrix
 from engine.conflicts.reads import SUBQUERY
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import Statement, StatementKind
+from engine.conflicts.statements import Statement
+from engine.vocabulary import StatementKind
 from tests.engine.conflicts.case_player import read_cases
 
 PROMISES = read_cases("conflict_matrix.jsonl")

@@ -18,10 +18,11 @@ from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for
 from engine.conflicts.remedy_texts import TEXTS
 from engine.conflicts.sample_table import TableSetting
 from engine.conflicts.situation import Situation
-from engine.conflicts.statements import Statement, StatementKind
+from engine.conflicts.statements import Statement
 from engine.errors import ConflictError
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from engine.table import DeltaTable
+from engine.vocabulary import StatementKind
 from tests.engine.conflicts.real_pairs import LAYOUTS
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run

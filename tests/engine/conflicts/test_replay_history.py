@@ -63,6 +63,18 @@ def test_a_delete_that_passed_an_append_would_be_aborted_at_serializable():
     assert strict[2].certain
 
 
+def test_a_constraint_that_passed_an_append_would_have_been_aborted_at_both_levels():
+    """It reads every row, whatever its log entry says."""
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json())
+    constraint = _commit(metadata, version=2, read=0, operation="ADD CONSTRAINT")
+    columns = _commit(metadata, version=2, read=0, operation="ADD COLUMNS")
+    for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
+        verdict = _verdicts(level, APPEND, constraint)[2]
+        assert verdict.conflict is not None
+        assert (verdict.conflict.rule, verdict.certain) == ("data_added", True)
+        assert _verdicts(level, APPEND, columns)[2].conflict is None
+
+
 def test_another_partition_would_have_passed_at_both_levels():
     for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
         assert _verdicts(level, APPEND, DELETE_B)[2].conflict is None

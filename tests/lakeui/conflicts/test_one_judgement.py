@@ -9,12 +9,11 @@ from itertools import product
 import pytest
 from django.utils import timezone
 
-from engine.commands.model import COMMANDS
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, conflict_matrix
-from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
+from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import build_setting, eligible_setting
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
@@ -31,7 +30,6 @@ from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.replay.what_if import what_if
-from lakeui.conflicts.statements.operations import KIND_OF
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.monitoring.outlook import forecast_of, outlook_of
 from tests.engine.conflicts.real_pairs import LAYOUTS
@@ -237,8 +235,3 @@ def test_the_outlook_the_sql_box_and_the_swim_lane_say_the_same_of_one_version()
     )  # fmt: skip
     coming = forecast_of(table, "delete", {"where": "id = 1"}).coming
     assert cell in {writer.verdict for writer in coming if writer.operation == "OPTIMIZE"}
-
-
-def test_every_command_is_a_statement_that_can_be_forecast():
-    """A script is what its steps are."""
-    assert KIND_OF.keys() == {model for kind, model in COMMANDS.items() if kind != "script"}

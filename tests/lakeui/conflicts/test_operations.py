@@ -10,9 +10,9 @@ from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import ForecastSide, forecast
 from engine.conflicts.reads import COMPLEX_VALUES, READS_TARGET, SUBQUERY
 from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import StatementKind
 from engine.protocol.properties import IsolationLevel
 from engine.schema.types import parse_schema
+from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.statements.kinds import statement_kind
 from lakeui.conflicts.statements.operations import Target, operation_of, operation_of_commit
@@ -128,20 +128,6 @@ def test_a_clause_by_source_opens_every_file_and_rows_still_decide():
     assert forecast(SETTING, operation, DELETE_7).verdict is Verdict.SAME_ROW
     by_files = TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=False)
     assert forecast(by_files, operation, DELETE_7).verdict is Verdict.ALWAYS
-
-
-@pytest.mark.parametrize(
-    ("statement", "kind"),
-    [
-        ("ALTER TABLE sales ALTER COLUMN id SET NOT NULL", StatementKind.CHECKED_ALTER),
-        ("ALTER TABLE sales ALTER COLUMN id DROP NOT NULL", StatementKind.ALTER),
-        ("ALTER TABLE sales SET TBLPROPERTIES ('delta.constraints.c' = 'id > 0')",
-         StatementKind.CHECKED_ALTER),
-        ("ALTER TABLE sales DROP COLUMN id", StatementKind.DROP_COLUMNS),
-    ],
-)  # fmt: skip
-def test_an_alter_that_reads_rows_or_restates_the_clustering_is_known(statement, kind):
-    assert parse_operation(statement).kind is kind
 
 
 def test_vacuum_overlaps_with_nothing():

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from engine.commands.model import COMMANDS
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.factories import make_commit, make_job
 
@@ -74,14 +73,6 @@ def test_a_dry_run_that_counted_many_rows_asks_for_the_name(client_for, table, r
     make_job(table, "delete", statement=statement, dry_run=True, plan=plan, **finished)
     assert ("data-asks-name" in _form(client, table, sql, step="check").content.decode()) is asks
     assert _form(client, table, sql, step="run").status_code == (400 if asks else 302)
-
-
-def test_every_command_says_whether_it_removes_rows():
-    free = {kind for kind, model in COMMANDS.items() if not model.destructive}
-    may_replace = {"create", "clone"}
-    assert may_replace <= free
-    for kind in may_replace:
-        assert COMMANDS[kind].removes_rows is not COMMANDS["append"].removes_rows
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.swim_axes import clock_texts
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.file_names import file_head
-from lakeui.pages.operations import family_of, name_of, what_of
+from lakeui.pages.operations import name_of, what_of
 from lakeui.pages.templatetags.lake import short_path
 
 NOW = datetime(2026, 11, 20, 14, 32, 7, tzinfo=UTC)
@@ -47,17 +47,6 @@ def test_spans_have_two_units_at_most(ms, text):
 )  # fmt: skip
 def test_relative_times_are_coarse_where_they_are_old(seconds, text):
     assert format_ago(NOW - timedelta(seconds=seconds), NOW) == text
-
-
-@pytest.mark.parametrize(
-    ("operation", "family"),
-    [("WRITE", "write"), ("STREAMING UPDATE", "write"), ("UPDATE", "update"), ("MERGE", "merge"),
-     ("DELETE", "delete"), ("OPTIMIZE", "optimize"), ("VACUUM END", "vacuum"), ("SET TBLPROPERTIES", "meta"),
-     ("CREATE TABLE AS SELECT", "write"), ("CREATE TABLE", "meta"), ("set_properties", "meta"),
-     ("append", "write"), ("", "other"), ("Frobnicate", "other"), ("UPGRADE PROTOCOL", "meta")],
-)  # fmt: skip
-def test_every_operation_has_its_family(operation, family):
-    assert family_of(operation) == family
 
 
 def test_a_full_ruler_has_a_tick_each_version_and_a_cross_each_loss():
