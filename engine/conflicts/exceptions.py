@@ -194,7 +194,6 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         (Subclass.WRITE_TO_EMPTY_DIRECTORY,),
     ),
 )
-GUIDE_OF_CODE: Mapping[str, ExceptionGuide] = {guide.code: guide for guide in GUIDES}
 TRANSACTIONS_ELSEWHERE = (
     "Databricks Runtime 18.0 and later runs several statements as one transaction (`BEGIN ATOMIC … END`,"
     " or `BEGIN TRANSACTION` and `COMMIT` in a SQL warehouse), for tables that Unity Catalog manages with"

@@ -14,12 +14,12 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
-from engine.actions.statistics import parse_stats
 from engine.conflict_facts import ConflictFacts, Rule, Verdict
 from engine.conflicts.candidates import is_exempt
 from engine.conflicts.checker import CHECK_OF, FILE_RULES, find_conflict
 from engine.conflicts.disjoint import disjoint
 from engine.conflicts.overlap import Overlap
+from engine.conflicts.reads import may_hold
 from engine.conflicts.rebase import NOTHING_PENDING, file_of
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.row_level import resolve_by_rows
@@ -318,9 +318,7 @@ def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable
         if table.partition_columns and not file.partition_values:
             return True
         file = file_of(file)
-    values = file.partition_values or {}
-    stats = parse_stats(file.stats)
-    return skipper.may_match(values, None) and (stats is None or skipper.may_match(values, stats))
+    return may_hold(skipper, file)
 
 
 def _are_apart(

@@ -90,15 +90,6 @@ def check_supported(columns: Iterable[StructField]) -> None:
         raise UnsupportedTypeError(f"{kind} (column {name})" for kind, name in foreign)
 
 
-def from_arrow_schema(schema: pa.Schema) -> StructType:
-    """Convert an Arrow schema to a Delta schema able to store its data.
-
-    Raises:
-        InvalidSchemaError: Delta does not have a column's type.
-    """
-    return StructType(tuple(_convert_from_arrow_field(column) for column in schema))
-
-
 def from_arrow_type(arrow: pa.DataType) -> DataType:
     """Convert an Arrow type to a Delta type able to store its values.
 

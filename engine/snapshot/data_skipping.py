@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from engine.actions.files import AddFile
 from engine.actions.statistics import (
     MALFORMED,
     greatest_moment,
@@ -118,43 +117,6 @@ class Skipper:
         )
 
 
-def may_match(
-    expression: Expression,
-    partition_values: Mapping[str, str | None],
-    stats: Mapping[str, Any] | None,
-    schema: StructType,
-    partition_columns: Collection[str],
-    mode: str,
-) -> bool:
-    """Return whether a file may hold a row matching the condition; False is proof.
-
-    Args:
-        expression: a condition over `schema`'s logical columns.
-        partition_values: as in the log, by physical name.
-        stats: the file's statistics as parsed JSON, by physical name.
-        schema: the table's schema.
-        partition_columns: their logical names.
-        mode: the table's column mapping mode.
-    """
-    return Skipper(expression, schema, partition_columns, mode).may_match(partition_values, stats)
-
-
-def add_may_match(
-    expression: Expression,
-    add: AddFile,
-    schema: StructType,
-    partition_columns: Collection[str],
-    mode: str,
-) -> bool:
-    """`may_match` of an add; its statistics are parsed only if its partition does not decide."""
-    skipper = Skipper(expression, schema, partition_columns, mode)
-    values = add.partition_values or {}
-    if not skipper.may_match(values, None):
-        return False
-    stats = parse_stats(add.stats) if skipper.looks_at_data else None
-    return stats is None or skipper.may_match(values, stats)
-
-
 def prune(
     files: pa.Table,
     expression: Expression,
@@ -162,7 +124,7 @@ def prune(
     partition_columns: Collection[str],
     mode: str,
 ) -> pa.BooleanArray:
-    """Evaluate `may_match` for each row of a table of files (`partition_values`, `stats`).
+    """Evaluate `Skipper.may_match` for each row of a table of files (`partition_values`, `stats`).
 
     Each distinct partition is tested once; statistics are parsed only for the remaining files.
     """

@@ -36,10 +36,6 @@ class StageTable:
     pages: SparkPages | None
 
     @property
-    def failed_tasks(self) -> int:
-        return sum(row.stage.failed for row in self.rows)
-
-    @property
     def is_spilled(self) -> bool:
         return any(row.stage.spilled for row in self.rows)
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.conflict_facts import RemedyKind, Subclass
 from engine.conflicts.checker import FILE_RULES
-from engine.conflicts.exceptions import GUIDE_OF_CODE
+from engine.conflicts.exceptions import GUIDES
 from engine.errors import ConflictError
 from tests.engine.conflicts.case_player import list_expected, log_of, play, read_cases
 from tests.engine.conflicts.effects import check_effect
@@ -16,6 +16,7 @@ CASES = read_cases("conflict_cases.jsonl")
 LEVELS = ("Serializable", "WriteSerializable")
 ROWS = [pytest.param(case, level, id=f"{case['id']}-{level}") for case in CASES for level in LEVELS]
 LOSERS = [row for row in ROWS if {"ALLOWED", "ERROR"}.isdisjoint(list_expected(*row.values))]
+GUIDE_OF_CODE = {guide.code: guide for guide in GUIDES}
 
 
 def test_no_case_was_lost():

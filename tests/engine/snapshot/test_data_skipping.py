@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
+from engine.conflicts.reads import may_hold
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
@@ -31,7 +32,7 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
-from engine.snapshot.data_skipping import add_may_match, may_match, prune
+from engine.snapshot.data_skipping import Skipper, prune
 from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
 
 PHYSICAL = "delta.columnMapping.physicalName"
@@ -41,6 +42,10 @@ MAPPED = StructType(
 
 
 # --- what a writer would say of a table's rows ---
+
+
+def may_match(condition, partition_values, stats, schema, partition_columns, mode):
+    return Skipper(condition, schema, partition_columns, mode).may_match(partition_values, stats)
 
 
 @st.composite
@@ -146,7 +151,7 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
         return
     texts = [*(stats_of(table, SCHEMA, habit) for table in tables), None, "{", '{"minValues": 7}']
     adds = [_file_of_number(number, stat) for number, stat in enumerate(texts)]
-    alone = [add_may_match(tree, add, SCHEMA, (), "none") for add in adds]
+    alone = [may_hold(Skipper(tree, SCHEMA, (), "none"), add) for add in adds]
     assert prune(files_table(adds), tree, SCHEMA, (), "none").to_pylist() == alone
 
 
@@ -166,7 +171,7 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
     ]
     tree = parse_condition(text, TABLE)
     adds = [_file_of_number(number, stat) for number, stat in enumerate(stats)]
-    alone = [add_may_match(tree, add, TABLE, (), "none") for add in adds]
+    alone = [may_hold(Skipper(tree, TABLE, (), "none"), add) for add in adds]
     assert prune(files_table(adds), tree, TABLE, (), "none").to_pylist() == alone
     assert not all(alone)
 
@@ -199,7 +204,7 @@ def test_a_partition_that_holds_a_match_is_never_denied(table, text, habit, colu
         data_change=True,
         stats=stats,
     )
-    assert add_may_match(tree, add, MAPPED, (column,), "name")
+    assert may_hold(Skipper(tree, MAPPED, (column,), "name"), add)
     assert prune(files_table([add]), tree, MAPPED, (column,), "name").to_pylist() == [True]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from engine.expressions.parse import parse_condition
 from engine.log.file_table import files_table
 from engine.schema.types import LONG, STRING, StructField, StructType
-from engine.snapshot.data_skipping import may_match
+from engine.snapshot.data_skipping import Skipper
 from engine.snapshot.scan import prune_partitions
 from tests.engine.made_tables import add
 
@@ -42,6 +42,6 @@ def test_the_same_files_are_left_as_by_asking_each(repeated, text, partitions):
     expected = [
         file.path
         for file in adds
-        if may_match(condition, file.partition_values, None, SCHEMA, COLUMNS, "none")
+        if Skipper(condition, SCHEMA, COLUMNS, "none").may_match(file.partition_values, None)
     ]
     assert pruned.column("path").to_pylist() == expected

@@ -9,7 +9,7 @@ import pytest
 from engine.actions.statistics import loosen_bounds
 from engine.expressions.text_bounds import upper_bound
 from engine.protocol.properties import TableProperties, validate_properties
-from engine.schema.arrow import from_arrow_schema
+from engine.schema.arrow import from_arrow_type
 from engine.schema.types import StructType
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 
@@ -19,7 +19,7 @@ UTC = dt.UTC
 def _stats(tmp_path, table, indexed=None, unbounded=frozenset()):
     path = tmp_path / "f.parquet"
     pq.write_table(table, path, row_group_size=2)
-    schema = from_arrow_schema(table.schema)
+    schema = from_arrow_type(pa.struct(list(table.schema)))
     statistics = FooterStatistics(schema, indexed or IndexedColumns())
     return json.loads(statistics.to_json(pq.read_metadata(path), unbounded))
 

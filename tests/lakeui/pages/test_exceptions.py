@@ -8,7 +8,6 @@ import pytest
 from engine.conflict_facts import Rule
 from engine.conflicts.checker import CHECKS, FILE_RULES
 from engine.conflicts.exceptions import (
-    GUIDE_OF_CODE,
     GUIDES,
     SUBCLASS_MEANINGS,
     TRANSACTIONS_ELSEWHERE,
@@ -17,6 +16,7 @@ from lakeui.conflicts.reports.messages import parse_report
 from tests.lakeui.factories import make_conflict
 
 ADDRESS = "/conflicts/exceptions/"
+GUIDE_OF_CODE = {guide.code: guide for guide in GUIDES}
 
 
 def test_the_page_rest_and_the_guide_say_the_same_of_each_exception(client_for, db):
