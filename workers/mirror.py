@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from lakeui.catalog.discovery import search, wake
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
-from lakeui.catalog.syncs import SyncProgress, claim_sync, end_sync
+from lakeui.catalog.syncs import SyncProgress, claim_sync, end_sync, next_sync_at
 from lakeui.celery import app
 from lakeui.conflicts.erasures import look_at_order
 from lakeui.jobs.turns import take_turns
@@ -17,6 +17,7 @@ from lakeui.task_names import (
     MIRROR_ALL,
     MIRROR_TABLE,
 )
+from workers.vacuum_measure import measure_vacuum
 
 _STALE_S = 60
 
@@ -29,13 +30,14 @@ def mirror_table(table_id: int) -> None:
         refresh_table(table, SyncProgress(table))
         if table.mirror_tried_at is not None:  # else the database was unreachable: try again
             end_sync(table)
+        measure_vacuum(table)
 
 
 @app.task(name=MIRROR_ALL)
 @take_turns(MIRROR_ALL, seconds=60)
 def mirror_all() -> None:
-    """Request a sync of every table; a request that waits too long is dropped."""
-    for table_id in tables_with_a_log().values_list("pk", flat=True):
+    """Request a sync of every table that is due; a request that waits too long is dropped."""
+    for table_id in tables_to_sync():
         app.send_task(MIRROR_TABLE, [table_id], queue=LIGHT_QUEUE, expires=_STALE_S)
 
 
@@ -51,6 +53,12 @@ def discover_tables(discovery_id: int) -> None:
 def look_for_erasures() -> None:
     """Record the rows missed by an erasure, in tables with new versions."""
     look_at_order()
+
+
+def tables_to_sync() -> list[int]:
+    """Return the tables to sync now, by number: one that cannot be read waits longer each time."""
+    columns = ("pk", "mirror_error_code", "mirror_tried_at", "mirror_tries")
+    return [table.pk for table in tables_with_a_log().only(*columns) if not next_sync_at(table)]
 
 
 def tables_with_a_log() -> QuerySet[Table]:

@@ -5,7 +5,7 @@ ENUM_NAMES = {
     "AlertChannelKindEnum": "lakeui.monitoring.models.AlertChannel.Kind",
     "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
     "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
-    "CheckNameEnum": "lakeui.monitoring.checks.AttentionCheck",
+    "CheckNameEnum": "lakeui.monitoring.conditions.Condition",
     "RuleEnum": "engine.conflict_facts.Rule",
     "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
     "WhatIfVerdictEnum": "engine.conflicts.record_replay.JUDGED",

@@ -9,8 +9,8 @@ from rest_framework.generics import GenericAPIView, get_object_or_404
 from rest_framework.request import Request
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.catalog.health import annotate_health
 from lakeui.catalog.models import Table
+from lakeui.monitoring.table_health import annotate_health
 
 
 def tables_with_health(request: Request) -> QuerySet[Any]:

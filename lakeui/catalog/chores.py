@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.utils import timezone
+from django.db.models import Q
 
 from engine.commands.names import table_sql
 from lakeui.catalog.file_layout import UnclusteredFiles
-from lakeui.catalog.models import FEW_FILES, Table
+from lakeui.catalog.health import has_many_small_files, is_vacuum_due
+from lakeui.catalog.models import Table
 
 _MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
 
@@ -45,10 +46,9 @@ def chores(table: Table, not_clustered: UnclusteredFiles | None) -> list[Chore]:
 
 def _compact(table: Table) -> Iterator[Chore]:
     if table.small_file_count > 1:
-        many = table.small_file_count >= FEW_FILES
         yield Chore(
             name="compact",
-            is_due=many and table.small_file_count > table.file_count / 2,
+            is_due=_is_due(table, has_many_small_files(settings.ATTENTION_SMALL_FILES)),
             count=table.small_file_count,
             of=table.file_count,
             unit="files",
@@ -85,10 +85,9 @@ def _purge(table: Table) -> Iterator[Chore]:
 
 def _vacuum(table: Table) -> Iterator[Chore]:
     if table.dead_file_count:
-        may_begin = table.vacuum_from is not None and table.vacuum_from <= timezone.now()
         yield Chore(
             name="vacuum",
-            is_due=may_begin and table.dead_bytes > table.size_bytes / 2,
+            is_due=_is_due(table, is_vacuum_due()),
             count=table.dead_file_count,
             of=table.dead_file_count + table.file_count,
             unit="files",
@@ -96,3 +95,8 @@ def _vacuum(table: Table) -> Iterator[Chore]:
             from_moment=table.vacuum_from,
             statement=f"VACUUM {table_sql(table.name)}",
         )
+
+
+def _is_due(table: Table, condition: Q) -> bool:
+    """Judge a table by the condition that lists of tables are judged by."""
+    return Table.objects.filter(condition, pk=table.pk).exists()

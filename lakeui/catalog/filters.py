@@ -9,7 +9,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
 from engine.protocol.properties import SETTABLE_LEVELS
-from lakeui.catalog.health import HEALTH, Health
+from lakeui.catalog.health import Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 
@@ -21,11 +21,11 @@ LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
 class TableFilter(django_filters.FilterSet):
-    """Tables by name, health, isolation level and row-level concurrency."""
+    """Tables with their `health`, by name, health, isolation level and row-level concurrency."""
 
     q = TextFilter(method="filter_q", label="Text", help_text="Name, place or description holds")
     health = django_filters.ChoiceFilter(
-        choices=Health.choices, method="filter_health", label="Health"
+        choices=Health.choices, field_name="health", label="Health"
     )
     level = django_filters.ChoiceFilter(
         choices=LEVELS, field_name="isolation_level", label="Isolation level"
@@ -53,9 +53,6 @@ class TableFilter(django_filters.FilterSet):
         return tables.filter(
             Q(name__icontains=text) | Q(uri__icontains=text) | Q(description__icontains=text)
         )
-
-    def filter_health(self, tables: QuerySet[Table], _name: str, health: str) -> QuerySet[Table]:
-        return tables.alias(_health=HEALTH).filter(_health=health)
 
 
 class CommitFilter(django_filters.FilterSet):

@@ -1,36 +1,40 @@
-"""How a table is doing, in one word, as the database sees it."""
+"""The words and conditions of a table's health that its own row decides."""
 
-from typing import Any
-
-from django.db.models import Case, CharField, F, Q, QuerySet, TextChoices, Value, When
+from django.conf import settings
+from django.db.models import F, Q, TextChoices
 from django.db.models.functions import Now
-
-from lakeui.catalog.models import FEW_FILES, Table
 
 
 class Health(TextChoices):
     """The worst thing that is true of a table."""
 
-    UNREACHABLE = "unreachable", "the mirror cannot read its log"
+    UNREACHABLE = "unreachable", "cannot be read"
     PENDING = "pending", "its log was not read yet"
+    STREAM_STOPPED = "stream_stopped", "a stream into it stopped"
     SMALL_FILES = "small_files", "most of its files are small"
-    VACUUM_DUE = "vacuum_due", "VACUUM may delete a good part of what it takes up"
+    VACUUM_DUE = "vacuum_due", "VACUUM can delete much of what it holds"
     HEALTHY = "healthy", "nothing to do"
 
 
-MANY_SMALL = Q(small_file_count__gte=FEW_FILES, small_file_count__gt=F("file_count") / 2)
-VACUUM_DUE = Q(vacuum_from__lte=Now(), dead_bytes__gt=F("size_bytes") / 2)
-
-HEALTH = Case(
-    When(~Q(mirror_error_code=""), then=Value(Health.UNREACHABLE)),
-    When(version__isnull=True, then=Value(Health.PENDING)),
-    When(MANY_SMALL, then=Value(Health.SMALL_FILES)),
-    When(VACUUM_DUE, then=Value(Health.VACUUM_DUE)),
-    default=Value(Health.HEALTHY),
-    output_field=CharField(),
-)
+def has_many_small_files(few: int) -> Q:
+    """Return the condition of a table most of whose files are small, and at least `few`."""
+    return Q(small_file_count__gte=few, small_file_count__gt=F("file_count") / 2)
 
 
-def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
-    """Each table with its `health`, a value of `Health`."""
-    return tables.annotate(health=HEALTH)
+def is_vacuum_due() -> Q:
+    """Return the condition of a table much of which VACUUM can delete now, as the store has it."""
+    return _is_much("vacuum_bytes")
+
+
+def may_vacuum_be_due() -> Q:
+    """Return the condition of a table that the store should be asked about, by its log alone."""
+    return _is_much("dead_bytes") & Q(vacuum_from__lte=Now())
+
+
+def _is_much(column: str) -> Q:
+    return Q(
+        **{
+            f"{column}__gte": max(settings.ATTENTION_VACUUM_BYTES, 1),
+            f"{column}__gt": F("size_bytes") * settings.ATTENTION_VACUUM_SHARE,
+        }
+    )

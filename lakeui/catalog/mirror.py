@@ -90,7 +90,7 @@ def _refresh_and_record(table: Table, progress: ReadProgress, *, rebuild: bool) 
     except (OperationalError, InterfaceError):
         raise
     except EngineError as error:
-        _record_failure(table, error.code, str(error))
+        _record_failure(table, error.code, error.what, error.remedy)
     except Exception as error:  # one table must not stop the mirror of the others
         logger.exception("The mirror of %s failed", table.name)
         _record_failure(table, "LAKE_INTERNAL", f"{type(error).__name__} while reading the log.")
@@ -377,8 +377,25 @@ def _record_success(table: Table) -> None:
         _set(table, mirror_failed_at=None, mirror_tries=0)
 
 
-def _record_failure(table: Table, code: str, message: str) -> None:
-    """Record a failure; `mirror_failed_at` is its start, `mirrored_at` the mirror's age."""
+_REMEDIES = {
+    "DELTA_LOG_MALFORMED": "Repair the log with the engine that wrote it.",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS": "Restore the missing files of the log from a backup.",
+    "DELTA_TABLE_NOT_FOUND": "Check the location, or unregister the table.",
+    "DELTA_UNSUPPORTED_FEATURES": "Read the table with an engine that supports them.",
+    "LAKE_FILE_MISSING": "Restore the missing file from a backup.",
+    "LAKE_INTERNAL": "Report it with the log of the light worker.",
+}
+"""What to do about an error that brings no remedy of its own, by its code."""
+_CHECK_STORAGE = "Check the storage and its credentials."
+
+
+def _record_failure(table: Table, code: str, what: str, remedy: str = "") -> None:
+    """Record an error with its remedy, which every reader shows as it is.
+
+    `mirror_failed_at` is when the trouble began; `mirrored_at` stays the age of what is shown.
+    """
+    by_code = _CHECK_STORAGE if code.startswith("LAKE_STORAGE") else _REMEDIES.get(code, "")
+    message = f"{what} {remedy or by_code}".strip()
     now = timezone.now()
     since = table.mirror_failed_at if table.mirror_error_code == code else None
     _set(

@@ -14,8 +14,6 @@ from lakeui.catalog.discovery_models import UnregisteredTable as UnregisteredTab
 from lakeui.catalog.lazy_json import LateJSONField
 from lakeui.catalog.roles import Role
 
-FEW_FILES = 10  # a table with fewer small files than this has nothing to compact
-
 
 class Table(models.Model):
     """A registered Delta table at the time of the last sync.
@@ -73,7 +71,10 @@ class Table(models.Model):
     live_files_mirrored = models.BigIntegerField(default=0)
     dead_file_count = models.BigIntegerField(default=0)  # removed, not vacuumed, on record
     dead_bytes = models.BigIntegerField(default=0)
-    vacuum_from = models.DateTimeField(null=True, blank=True)  # VACUUM may delete the first of them
+    vacuum_from = models.DateTimeField(null=True, blank=True)  # by the log, the first may go
+    vacuum_file_count = models.BigIntegerField(default=0)  # VACUUM can delete now, by the store
+    vacuum_bytes = models.BigIntegerField(default=0)
+    vacuum_measured_at = models.DateTimeField(null=True, blank=True)
 
     mirrored_at = models.DateTimeField(null=True, blank=True)
     mirror_error_code = models.CharField(max_length=100, blank=True)
@@ -95,8 +96,7 @@ class Table(models.Model):
                     "size_bytes",
                     "file_count",
                     "small_file_count",
-                    "dead_bytes",
-                    "vacuum_from",
+                    "vacuum_bytes",
                     "row_level_eligible",
                     "mirror_error_code",
                 ],
@@ -111,7 +111,7 @@ class Table(models.Model):
     @property
     def may_compact(self) -> bool:
         """Whether it has small files enough for their share to mean something."""
-        return self.small_file_count >= FEW_FILES
+        return self.small_file_count >= int(settings.ATTENTION_SMALL_FILES)
 
 
 class TableSync(models.Model):

@@ -9,6 +9,7 @@ it, and the next one takes it over.
 
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -20,6 +21,8 @@ from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
 
 PATIENCE = timedelta(minutes=2)
 """How long a silent worker may still be reading."""
+LONGEST_PAUSE = timedelta(minutes=15)
+_MOST_DOUBLINGS = 10
 _TELL_EVERY = timedelta(seconds=1)
 
 
@@ -68,6 +71,20 @@ def nobody_at_it(now: datetime, patience: timedelta) -> Q:
     A time that far in the future counts as silent too.
     """
     return Q(seen_at=None) | ~Q(seen_at__range=(now - patience, now + patience))
+
+
+def next_sync_at(table: Table) -> datetime | None:
+    """Return when the periodic sync reads the table again; None where it is due.
+
+    After each failure the pause doubles, from `MIRROR_SECONDS` to a quarter of an hour.
+    """
+    tried_at, tries = table.mirror_tried_at, table.mirror_tries
+    if not table.mirror_error_code or tried_at is None:
+        return None
+    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    pause = min(timedelta(seconds=every * 2 ** min(tries, _MOST_DOUBLINGS)), LONGEST_PAUSE)
+    now = timezone.now()
+    return tried_at + pause if now - pause < tried_at <= now else None
 
 
 class SyncProgress:

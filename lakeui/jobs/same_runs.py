@@ -1,9 +1,11 @@
 """A run compared with the last runs of the same statement, and the part behind a difference."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from statistics import median
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from lakeui.jobs.run_costs import RunCost, cost_of
 from lakeui.jobs.timeline import JobTimeline, PartKind, timeline_of
 
 SHOWN = 8
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|(?<![\w.`])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
 _LOOKED_AT = 300  # runs of the kind on the table: an index has them in order
 _TELLING = 0.2  # of the usual time; less is chance
 ENOUGH_TO_TELL_MS = 1000
@@ -171,6 +174,12 @@ def _iter_part_times(timeline: JobTimeline) -> Iterable[tuple[str, int]]:
             yield WASTED_ATTEMPTS, part.took_ms
         else:
             yield part.stage.name if part.stage else part.kind.value, part.took_ms
+
+
+def fingerprint_of(kind: str, statement: str, error_code: str = "") -> str:
+    """Return a digest that statements share which differ in their numbers and texts alone."""
+    shape = " ".join(_LITERAL.sub("?", statement).split())
+    return sha256(f"{kind}\n{shape}\n{error_code}".encode()).hexdigest()[:16]
 
 
 def _earlier(job: Job) -> Sequence[Job]:

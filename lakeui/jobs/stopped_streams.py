@@ -1,6 +1,8 @@
 """Streams over a table stopped by one of its versions, if they ran as jobs here."""
 
-from django.db.models import QuerySet
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from lakeui.catalog.access import Person
 from lakeui.catalog.models import Commit
@@ -30,3 +32,18 @@ def _list_failed_streams(commit: Commit, jobs: QuerySet[Job]) -> QuerySet[Job]:
     failed = jobs.filter(state=Job.State.FAILED, kind="stream", error_code__in=_STOPS)
     after = commit.committed_at
     return failed.filter(finished_at__gte=after) if after is not None else failed
+
+
+def select_stopped_streams(jobs: QuerySet[Job], since: datetime) -> QuerySet[Job]:
+    """Return the streams that ended in an error since then and were not started again.
+
+    A stream of a schedule is told by its schedule.
+    """
+    again = Job.objects.filter(retry_of=OuterRef("pk"))
+    return jobs.filter(
+        Q(schedule=None) | Q(schedule__enabled=False),
+        ~Exists(again),
+        kind="stream",
+        state__in=[Job.State.FAILED, Job.State.CONFLICTED],
+        finished_at__gte=since,
+    )

@@ -1,6 +1,6 @@
-"""What the checks say to each other: who asks, and what one of them tells."""
+"""Requests for what needs attention, and the items that answer them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.models import HEAVY, Table
 from lakeui.jobs.models import Job
-from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.mutes import ActiveMutes
 from lakeui.monitoring.recent_conflicts import ConflictsOfDay
 
@@ -19,9 +19,9 @@ NONE = (0,)  # of no row, so that a page asks as often whether there is somethin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionItem:
-    """One thing. `since`: when it began, where that is known; `facts`: its figures by name."""
+    """One cause. `since`: when it began, where that is known; `facts`: its figures by name."""
 
-    check: AttentionCheck
+    condition: Condition
     table: Table | None = None
     since: datetime | None = None
     job: Job | None = None
@@ -31,37 +31,40 @@ class AttentionItem:
 
 @dataclass(frozen=True, slots=True)
 class AttentionRequest:
-    """A person, now, and at most how many items of each check."""
+    """A person, now, and at most how many items of each condition.
+
+    `is_single`: one condition is asked for, which leaves nothing for another one to tell.
+    """
 
     user: Person
     now: datetime
     day: ConflictsOfDay
     muted: ActiveMutes
     most: int
+    is_single: bool = False
 
     def exclude_muted(
-        self, check: AttentionCheck, rows: "QuerySet[Any]", column: str
+        self, condition: Condition, rows: "QuerySet[Any]", column: str
     ) -> "QuerySet[Any]":
-        if self.muted.hides(check):
+        """Return the rows whose table is not muted for the condition."""
+        if self.muted.hides(condition):
             return rows.none()
-        return rows.exclude(**{f"{column}__in": self.muted.list_muted_tables(check)})
+        return rows.exclude(**{f"{column}__in": self.muted.list_muted_tables(condition)})
 
     def first_of(self, rows: "QuerySet[Any]") -> tuple[list[Any], int]:
-        """The first rows, and how many there are; counted only where these are not all."""
+        """Return the first rows, and how many there are; counted only where these are not all."""
         first = list(rows[: self.most])
         return first, len(first) if len(first) < self.most else rows.order_by().count()
 
     def tables_by_id(self, pks: Collection[int]) -> Mapping[int, Table]:
-        """A few tables by number, as far as this person may see them."""
+        """Return a few tables by number, as far as this person may see them."""
         return {
             row.pk: row
             for row in visible_tables(self.user).defer(*HEAVY).filter(pk__in=pks or NONE)
         }
 
 
-CheckItems = tuple[AttentionCheck, int, list[AttentionItem]]
-"""A check, how many items it has, and the first of them."""
-Finder: TypeAlias = tuple[
-    frozenset[AttentionCheck], Callable[[AttentionRequest], Iterator[CheckItems]]
-]
-"""A function that finds items, after the checks that it finds them for."""
+FoundItems: TypeAlias = tuple[list[AttentionItem], int]
+"""The first items of a condition, and how many it has."""
+Finder: TypeAlias = Callable[[AttentionRequest, int], FoundItems]
+"""Find the items of one condition beyond a threshold."""

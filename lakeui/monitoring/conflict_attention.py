@@ -1,6 +1,6 @@
-"""Erasures that were passed over, tables with many aborted writes, changes that aborted several."""
+"""Find erasures that rows outlived, tables with many aborted writes, and costly metadata changes."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -17,16 +17,12 @@ from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
-from lakeui.monitoring.attention_items import (
-    NONE,
-    AttentionItem,
-    AttentionRequest,
-    CheckItems,
-    Finder,
-)
-from lakeui.monitoring.checks import COSTLY_CHANGE, AttentionCheck
+from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems
+from lakeui.monitoring.conditions import Condition
+from lakeui.monitoring.recent_conflicts import TableSums
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_MS_A_MINUTE = 60_000
 _CHANGES_NO_METADATA = tuple({row.name for row in OPERATIONS if not row.may_change_terms})
 """No row of these winners has to be read: an index holds the name."""
 _HEAVY = [f"table__{name}" for name in HEAVY]
@@ -39,17 +35,20 @@ _JUDGED = 1  # tables, whose aborted writes are judged one by one
 _METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
-def find_passed_over_erasures(asked: AttentionRequest) -> Iterator[CheckItems]:
-    """Erasures that were passed over, as a worker found them: see `lakeui.conflicts.erasures`."""
-    recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
-    seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
-    told = asked.exclude_muted(AttentionCheck.REORDERED, seen, "table")
-    first, count = asked.first_of(
+def find_outlived_erasures(request: AttentionRequest, days: int) -> FoundItems:
+    """Find erasures that a worker found to be passed over: see `lakeui.conflicts.erasures`."""
+    condition, since = Condition.REORDERED, request.now - timedelta(days=days)
+    recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=since)
+    seen = (
+        recent if role_of(request.user) else recent.filter(table__in=visible_tables(request.user))
+    )
+    told = request.exclude_muted(condition, seen, "table")
+    first, count = request.first_of(
         told.select_related("table").defer(*_HEAVY).order_by("-at", "-id")
     )
-    some = [
+    items = [
         AttentionItem(
-            check=AttentionCheck.REORDERED,
+            condition=condition,
             table=row.table,
             since=row.at,
             version=row.append_version,
@@ -63,35 +62,69 @@ def find_passed_over_erasures(asked: AttentionRequest) -> Iterator[CheckItems]:
         )
         for row in first
     ]
-    yield AttentionCheck.REORDERED, count, some
+    return items, count
 
 
-def many_aborted(asked: AttentionRequest) -> Iterator[CheckItems]:
-    many = settings.ATTENTION_ABORTED
-    hidden = set(asked.muted.list_muted_tables(AttentionCheck.ABORTED))
-    costs = {
-        pk: cost
-        for pk, cost in asked.day.by_table.items()
-        if pk and cost.aborted >= many and pk not in hidden
-    }
-    if asked.muted.hides(AttentionCheck.ABORTED):
-        costs = {}
-    worst = sorted(costs, key=lambda pk: (-costs[pk].aborted, pk))[: asked.most]
-    tables = asked.tables_by_id(worst)
-    month = _month_of(worst, asked.now)
+def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
+    """Find tables with so many aborted writes in 24 hours, the most first."""
+    condition = Condition.ABORTED
+    worst, count = _select_worst(request, condition, lambda cost: cost.aborted, writes)
+    tables = request.tables_by_id(worst)
+    month = _month_of(worst, request.now)
     judged = _measure_row_level_gain(tables[pk] for pk in worst if pk in tables)
-    some = [
+    items = [
         AttentionItem(
-            check=AttentionCheck.ABORTED,
+            condition=condition,
             table=tables[pk],
-            facts={"aborted": costs[pk].aborted, "wasted_ms": costs[pk].wasted_ms}
-            | month.get(pk, {})
-            | judged.get(pk, {}),
+            facts=_cost_facts(request, pk) | month.get(pk, {}) | judged.get(pk, {}),
         )
         for pk in worst
         if pk in tables
     ]
-    yield AttentionCheck.ABORTED, len(costs), some
+    return items, count
+
+
+def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
+    """Find tables whose aborted writes wasted so many minutes in 24 hours, the most first.
+
+    A table with many aborted writes is one item, of `find_aborted_writes`.
+    """
+    condition, many = Condition.WASTED, settings.ATTENTION_ABORTED
+
+    def wasted_ms(cost: TableSums) -> int:
+        return cost.wasted_ms if request.is_single or cost.aborted < many else 0
+
+    worst, count = _select_worst(request, condition, wasted_ms, minutes * _MS_A_MINUTE)
+    tables = request.tables_by_id(worst)
+    items = [
+        AttentionItem(condition=condition, table=tables[pk], facts=_cost_facts(request, pk))
+        for pk in worst
+        if pk in tables
+    ]
+    return items, count
+
+
+def _select_worst(
+    request: AttentionRequest,
+    condition: Condition,
+    figure: Callable[[TableSums], int],
+    threshold: int,
+) -> tuple[list[int], int]:
+    """Return the tables whose figure of the day reaches the threshold, and how many there are."""
+    if request.muted.hides(condition):
+        return [], 0
+    hidden = set(request.muted.list_muted_tables(condition))
+    figures = {
+        pk: figure(cost)
+        for pk, cost in request.day.by_table.items()
+        if pk and pk not in hidden and figure(cost) >= max(threshold, 1)
+    }
+    return sorted(figures, key=lambda pk: (-figures[pk], pk))[: request.most], len(figures)
+
+
+def _cost_facts(request: AttentionRequest, table_id: int) -> dict[str, int]:
+    cost = request.day.by_table[table_id]
+    return {"aborted": cost.aborted, "wasted_ms": cost.wasted_ms}
 
 
 def _measure_row_level_gain(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
@@ -123,33 +156,34 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
     }
 
 
-def metadata_costs(asked: AttentionRequest) -> Iterator[CheckItems]:
-    """One commit that changed the metadata while others were writing.
+def find_costly_metadata_changes(request: AttentionRequest, writes: int) -> FoundItems:
+    """Find commits that changed the metadata and aborted so many writes in 24 hours.
 
     Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
     """
-    aborted = visible_conflicts(asked.user).filter(
-        kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
+    condition = Condition.METADATA_COST
+    aborted = visible_conflicts(request.user).filter(
+        kind__in=Conflict.ABORTED_KINDS,
+        occurred_at__gte=request.now - _DAY,
+        rule__in=_METADATA_RULES,
     )
     aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
-    rows = asked.exclude_muted(AttentionCheck.METADATA_COST, aborted, "table").values(
-        *_OF_A_CONFLICT
-    )[:_MOST_ABORTED]
+    rows = request.exclude_muted(condition, aborted, "table").values(*_OF_A_CONFLICT)
     grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in rows[:_MOST_ABORTED]:
         if row["table_id"] and row["winning_version"] is not None:
             grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
-    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= COSTLY_CHANGE]
+    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= writes]
     costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
-    shown = costly[: asked.most]
-    tables = asked.tables_by_id({table for (table, _), _ in shown})
-    quiet = quiet_hours(tables, asked.now)
-    some = [
+    shown = costly[: request.most]
+    tables = request.tables_by_id({table for (table, _), _ in shown})
+    quiet = quiet_hours(tables, request.now)
+    items = [
         _metadata_cost(tables[table], version, changes, quiet.get(table))
         for (table, version), changes in shown
         if table in tables
     ]
-    yield AttentionCheck.METADATA_COST, len(costly), some
+    return items, len(costly)
 
 
 def _metadata_cost(
@@ -160,7 +194,7 @@ def _metadata_cost(
 ) -> AttentionItem:
     first = aborted[0]
     return AttentionItem(
-        check=AttentionCheck.METADATA_COST,
+        condition=Condition.METADATA_COST,
         table=table,
         since=first["occurred_at"],
         version=version,
@@ -205,10 +239,3 @@ def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
     ]
     length, begin, end = max(gaps)
     return (begin, end) if length else None
-
-
-FINDERS: tuple[Finder, ...] = (
-    (frozenset({AttentionCheck.REORDERED}), find_passed_over_erasures),
-    (frozenset({AttentionCheck.ABORTED}), many_aborted),
-    (frozenset({AttentionCheck.METADATA_COST}), metadata_costs),
-)

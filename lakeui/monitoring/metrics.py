@@ -4,6 +4,7 @@ Nothing is counted in memory, so any number of web processes answers alike, and 
 nothing. A conflict is an outcome, not an error: alert on rates of aborted ones, not on single ones.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -16,9 +17,13 @@ from prometheus_client.registry import Collector
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.alerting.findings import MOST, SYSTEM
+from lakeui.monitoring.attention import attention
 from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.histograms import histograms
+from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
+from lakeui.monitoring.recent_conflicts import day_of
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
 
@@ -42,6 +47,7 @@ class LakeCollector(Collector):
         yield from _cost()
         yield from _tables()
         yield from _jobs()
+        yield _attention_items()
         yield from _outboxes()
         yield from histograms()
 
@@ -178,6 +184,28 @@ def _jobs() -> Iterator[Metric]:
     stale.add_metric([], stale_jobs().count())
     yield stale
     yield _workers()
+
+
+def _attention_items() -> Metric:
+    """What needs attention, as the overview has it."""
+    now = timezone.now()
+    told = attention(SYSTEM, now, day_of(SYSTEM, now), group_mutes(mutes_now(now)), MOST)
+    family = GaugeMetricFamily(
+        "lakeui_attention_items",
+        "What needs attention and is not muted; table is empty where an item has none.",
+        labels=["condition", "table"],
+    )
+    counts = Counter(
+        (worded.item.condition.value, worded.item.table.name if worded.item.table else "")
+        for worded in told.items
+    )
+    for condition, count in told.counts.items():
+        listed = sum(n for (name, _), n in counts.items() if name == condition)
+        if count > listed:  # beyond those that are read
+            counts[condition.value, ""] += count - listed
+    for labels, count in sorted(counts.items()):
+        family.add_metric(labels, count)
+    return family
 
 
 def _outboxes() -> Iterator[Metric]:

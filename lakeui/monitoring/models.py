@@ -9,14 +9,13 @@ from django.db import models
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import PipelineTransaction
 from lakeui.jobs.models import Job
-from lakeui.monitoring.alert_conditions import condition_choices
-from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.conditions import Condition, condition_choices
 
 
 class Mute(models.Model):
     """A check that says nothing until a moment: of one table, or of all where none is named."""
 
-    about = models.CharField(max_length=20)  # a value of `checks.Check`
+    about = models.CharField(max_length=20)  # a value of `Condition`
     table = models.ForeignKey(
         Table, null=True, blank=True, on_delete=models.CASCADE, related_name="mutes"
     )
@@ -45,11 +44,7 @@ class Mute(models.Model):
     @property
     def label(self) -> str:
         """What the check is called."""
-        return (
-            str(AttentionCheck(self.about).label)
-            if self.about in AttentionCheck.values
-            else self.about
-        )
+        return str(Condition(self.about).label) if self.about in Condition.values else self.about
 
 
 class AuditedTable(models.Model):

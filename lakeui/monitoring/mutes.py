@@ -10,7 +10,7 @@ from django.db import transaction
 from engine.errors import RequestError
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 
 LONGEST = timedelta(days=90)
@@ -24,12 +24,12 @@ class ActiveMutes:
     checks: frozenset[str] = frozenset()
     tables: dict[str, list[int]] = field(default_factory=dict)
 
-    def hides(self, check: AttentionCheck) -> bool:
-        return check in self.checks
+    def hides(self, condition: Condition) -> bool:
+        return condition in self.checks
 
-    def list_muted_tables(self, check: AttentionCheck) -> Collection[int]:
+    def list_muted_tables(self, condition: Condition) -> Collection[int]:
         """The tables of which this check says nothing."""
-        return self.tables.get(check, [])
+        return self.tables.get(condition, [])
 
 
 def mutes_now(now: datetime) -> list[Mute]:
@@ -61,7 +61,7 @@ def group_mutes(mutes: Iterable[Mute]) -> ActiveMutes:
 
 
 def mute(
-    check: AttentionCheck,
+    condition: Condition,
     table: Table | None,
     until: datetime,
     *,
@@ -79,11 +79,11 @@ def mute(
         raise RequestError(msg, "Choose one.", field="until")
     with transaction.atomic():
         Mute.objects.filter(until__lte=now).delete()
-        row = Mute.objects.filter(about=check, table=table).first()
+        row = Mute.objects.filter(about=condition, table=table).first()
         if row is None and Mute.objects.count() >= MOST:
             msg = f"{MOST} checks are muted already."
             raise RequestError(msg, "Mute one on all tables instead.", field="check")
-        row = row or Mute(about=check, table=table)
+        row = row or Mute(about=condition, table=table)
         row.until, row.reason, row.muted_by = until, reason.strip()[:500], by
         row.save()
     return row

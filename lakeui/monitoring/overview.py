@@ -13,7 +13,7 @@ from django.db.models import Count, Q, Sum
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.commit_hours import commits_since, growth_since
-from lakeui.catalog.health import Health, annotate_health
+from lakeui.catalog.health import Health
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit, Table
 from lakeui.jobs.filters import visible_jobs
@@ -25,6 +25,7 @@ from lakeui.monitoring.recent_conflicts import (
     conflict_sums,
     sums_of_day,
 )
+from lakeui.monitoring.table_health import annotate_health
 
 Hours = Mapping[datetime, int]
 

@@ -1,85 +1,70 @@
-"""Tables that cannot be read, or that need compacting, cleaning or a sync of the mirror."""
+"""Find tables that cannot be read, or that need OPTIMIZE, VACUUM or a sync of the mirror."""
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import timedelta
 
-from django.db.models import Case, CharField, Q, Value, When
+from django.db.models import QuerySet
 
 from lakeui.catalog.access import visible_tables
-from lakeui.catalog.health import MANY_SMALL, VACUUM_DUE
-from lakeui.catalog.models import Table
-from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, CheckItems, Finder
-from lakeui.monitoring.checks import QUIET_MIRROR, AttentionCheck
+from lakeui.catalog.health import has_many_small_files, is_vacuum_due
+from lakeui.catalog.models import HEAVY, Table
+from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, FoundItems
+from lakeui.monitoring.conditions import Condition
+
+MANY_TABLES = 20
+"""More tables than this that are not synced have one cause, and are one item."""
 
 
-def table_items(asked: AttentionRequest) -> Iterator[CheckItems]:
-    """One trouble a table, the worst; small files, the most first."""
-    here = visible_tables(asked.user).annotate(trouble=_trouble(asked)).exclude(trouble="")
-    troubles: dict[str, list[tuple[int, str, int]]] = {}
-    for trouble, small, name, pk in here.order_by().values_list(
-        "trouble", "small_file_count", "name", "pk"
-    ):
-        troubles.setdefault(trouble, []).append((-small, name, pk))
-    first = {
-        check: [pk for *_, pk in sorted(rows)[: asked.most]] for check, rows in troubles.items()
-    }
-    tables = asked.tables_by_id({pk for pks in first.values() for pk in pks})
-    for check in _OF_TABLES:
-        if check in troubles:
-            some = [_build_item(check, tables[pk]) for pk in first[check] if pk in tables]
-            yield check, len(troubles[check]), some
+def find_unreadable_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
+    """Find tables whose last sync failed."""
+    tables = visible_tables(request.user).exclude(mirror_error_code="").order_by("name")
+    facts = ("mirror_error_code", "mirror_error", "mirror_tries", "version")
+    return _find_tables(request, Condition.UNREACHABLE, tables, facts, "mirror_failed_at")
 
 
-def quiet_tables(asked: AttentionRequest) -> Iterator[CheckItems]:
-    """Tables that were not synced lately, the longest ago first: at worst all of them."""
-    late = visible_tables(asked.user).filter(
-        mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR
+def find_small_files(request: AttentionRequest, few: int) -> FoundItems:
+    """Find readable tables most of whose files are small, those with the most first."""
+    tables = visible_tables(request.user).filter(has_many_small_files(few), mirror_error_code="")
+    facts = ("small_file_count", "file_count", "last_optimize_at")
+    ordered = tables.order_by("-small_file_count", "name")
+    return _find_tables(request, Condition.SMALL_FILES, ordered, facts)
+
+
+def find_vacuum_due(request: AttentionRequest, _threshold: int) -> FoundItems:
+    """Find readable tables that VACUUM would make much smaller now, the largest gain first."""
+    tables = visible_tables(request.user).filter(is_vacuum_due(), mirror_error_code="")
+    facts = ("vacuum_bytes", "vacuum_file_count", "last_vacuum_at")
+    ordered = tables.order_by("-vacuum_bytes", "name")
+    return _find_tables(request, Condition.VACUUM_DUE, ordered, facts)
+
+
+def find_quiet_tables(request: AttentionRequest, minutes: int) -> FoundItems:
+    """Find tables that were not synced for so long; one item where many are late at once."""
+    condition, since = Condition.MIRROR_QUIET, request.now - timedelta(minutes=minutes)
+    late = visible_tables(request.user).filter(mirror_error_code="", mirrored_at__lt=since)
+    items, count = _find_tables(
+        request, condition, late.order_by("mirrored_at"), ("version",), "mirrored_at"
     )
-    told = asked.exclude_muted(AttentionCheck.MIRROR_QUIET, late, "pk")
-    first, count = asked.first_of(told.order_by("mirrored_at"))
-    check = AttentionCheck.MIRROR_QUIET
-    yield check, count, [_build_item(check, table) for table in first]
+    if count <= MANY_TABLES:
+        return items, count
+    return [AttentionItem(condition=condition, since=items[0].since, facts={"tables": count})], 1
 
 
-_OF_TABLES: Mapping[AttentionCheck, tuple[str, ...]] = {
-    AttentionCheck.UNREACHABLE: ("mirror_error_code", "mirror_error", "mirror_tries", "version"),
-    AttentionCheck.SMALL_FILES: ("small_file_count", "file_count", "last_optimize_at"),
-    AttentionCheck.VACUUM_DUE: ("dead_bytes", "dead_file_count", "last_vacuum_at"),
-    AttentionCheck.MIRROR_QUIET: ("version",),
-}
-_BEGAN = {
-    AttentionCheck.UNREACHABLE: "mirror_failed_at",
-    AttentionCheck.VACUUM_DUE: "vacuum_from",
-    AttentionCheck.MIRROR_QUIET: "mirrored_at",
-}
-
-
-def _build_item(check: AttentionCheck, table: Table) -> AttentionItem:
-    facts = {name: getattr(table, name) for name in _OF_TABLES[check]}
-    began: datetime | None = getattr(table, _BEGAN[check]) if check in _BEGAN else None
-    return AttentionItem(check=check, table=table, since=began, facts=facts)
-
-
-def _trouble(asked: AttentionRequest) -> Case:
-    of_each = (
-        (AttentionCheck.UNREACHABLE, ~Q(mirror_error_code="")),
-        (AttentionCheck.SMALL_FILES, MANY_SMALL),
-        (AttentionCheck.VACUUM_DUE, VACUUM_DUE),
-    )
-    told = (
-        When(wrong & ~Q(pk__in=asked.muted.list_muted_tables(check)), then=Value(check.value))
-        for check, wrong in of_each
-        if not asked.muted.hides(check)
-    )
-    return Case(*told, default=Value(""), output_field=CharField())
-
-
-FINDERS: tuple[Finder, ...] = (
-    (
-        frozenset(
-            {AttentionCheck.UNREACHABLE, AttentionCheck.SMALL_FILES, AttentionCheck.VACUUM_DUE}
-        ),
-        table_items,
-    ),
-    (frozenset({AttentionCheck.MIRROR_QUIET}), quiet_tables),
-)
+def _find_tables(
+    request: AttentionRequest,
+    condition: Condition,
+    tables: QuerySet[Table],
+    facts: tuple[str, ...],
+    began: str = "",
+) -> FoundItems:
+    told = request.exclude_muted(condition, tables.defer(*HEAVY), "pk")
+    first, count = request.first_of(told)
+    items = [
+        AttentionItem(
+            condition=condition,
+            table=table,
+            since=getattr(table, began) if began else None,
+            facts={name: getattr(table, name) for name in facts},
+        )
+        for table in first
+    ]
+    return items, count

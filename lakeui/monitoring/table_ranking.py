@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import F, Q, QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
-from lakeui.catalog.health import Health, annotate_health
+from lakeui.catalog.health import Health
 from lakeui.catalog.models import HEAVY
 from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.overview import Lake
 from lakeui.monitoring.recent_conflicts import ConflictsOfDay
+from lakeui.monitoring.table_health import annotate_health, select_aborted_tables
 
 SHOWS = ("attention", "aborted", "no_row_level")
 _COLUMNS = {
@@ -52,12 +52,8 @@ def table_counts(user: Person, day: ConflictsOfDay, whole: Lake) -> dict[str, in
 
 
 def many_aborted(day: ConflictsOfDay) -> set[int]:
-    """The tables with so many aborted writes in the day that they need attention."""
-    return {
-        pk
-        for pk, aborted in _count_aborted_by_table(day).items()
-        if aborted >= settings.ATTENTION_ABORTED
-    }
+    """Return the tables with so many aborted writes in the day that they need attention."""
+    return select_aborted_tables(_count_aborted_by_table(day))
 
 
 def _matches(show: str, day: ConflictsOfDay) -> Q:

@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 
-from django.conf import settings
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from lakeui.catalog import units
+from lakeui.catalog.models import Table
+from lakeui.catalog.syncs import next_sync_at
 from lakeui.jobs.spans import span_ms
 
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
@@ -61,11 +62,10 @@ def clock_short(moment: datetime | None) -> SafeString:
     )
 
 
-def next_try(tried_at: datetime) -> str:
-    """When the mirror tries again, from how often it does."""
-    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
-    left = (tried_at - timezone.now()).total_seconds() + every
-    return f", next in {round(left)} s" if left >= 1 else ", the next is due"
+def next_try(table: Table) -> str:
+    """Say when the mirror tries again to read a table."""
+    at = next_sync_at(table)
+    return f", next {units.format_ago(at, timezone.now())}" if at else ", the next is due"
 
 
 def format_time_left(expected_at: datetime, runs: int) -> str:

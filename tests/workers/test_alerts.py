@@ -9,7 +9,7 @@ from lakeui.catalog.models import Table
 from lakeui.celery import app
 from lakeui.jobs.models import Job
 from lakeui.monitoring.alerting.channels import make_channel, make_rule, send_test
-from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertDelivery
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE, NOTE_LINEAGE, WATCH_FOR_ALERTS
 from tests.lakeui.factories import make_job
@@ -27,7 +27,7 @@ def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(
     with run_webhook() as webhook, run_webhook() as lineage:
         monkeypatch.setenv("OPENLINEAGE_URL", lineage.url)
         channel, _ = make_channel({"name": "ops", "kind": "webhook", "target": webhook.url})
-        make_rule({"name": "jobs", "condition": AttentionCheck.FAILED_JOB, "channel": channel})
+        make_rule({"name": "jobs", "condition": Condition.FAILED_JOB, "channel": channel})
         make_job(table, state=Job.State.FAILED, finished_at=timezone.now(), error_message="No.")
         start_worker(LIGHT_QUEUE)
         app.send_task(WATCH_FOR_ALERTS, queue=LIGHT_QUEUE)

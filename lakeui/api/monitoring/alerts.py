@@ -24,7 +24,6 @@ from lakeui.api.serializers.alerts import (
     RuleSerializer,
 )
 from lakeui.api.table_views import require
-from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
 from lakeui.monitoring.alerting.channels import (
     change_channel,
     change_rule,
@@ -32,6 +31,7 @@ from lakeui.monitoring.alerting.channels import (
     make_rule,
     send_test,
 )
+from lakeui.monitoring.attention import CONDITIONS
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 
 _SHOWN = 20
@@ -47,13 +47,12 @@ class Alerts(GenericAPIView[Any]):
         require(request, "maintain")
         conditions = [
             {
-                "name": name,
+                "name": condition.value,
                 "says": condition.label,
-                "default_threshold": limit and limit.default,
-                "unit": limit and limit.unit,
+                "default_threshold": rule.threshold if rule.unit else None,
+                "unit": rule.unit or None,
             }
-            for name, condition in CONDITIONS.items()
-            for limit in [LIMITS.get(condition)]
+            for condition, rule in CONDITIONS.items()
         ]
         body = {
             "conditions": conditions,

@@ -12,25 +12,17 @@ from rest_framework.views import APIView
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.filtering import refuse_unknown
+from lakeui.api.serializers.attention import AttentionItemSerializer
 from lakeui.catalog.access import may, visible_tables
-from lakeui.monitoring.alerts import current_alerts
+from lakeui.monitoring.attention import attention
 from lakeui.monitoring.deliveries import outboxes
+from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.operations import queues
+from lakeui.monitoring.recent_conflicts import day_of
 from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
 
 _LAGGING = 10
-
-
-class AlertSerializer(serializers.Serializer[Any]):
-    """A current problem, by its rule."""
-
-    code = serializers.CharField()
-    severity = serializers.CharField()
-    title = serializers.CharField()
-    remedy = serializers.CharField()
-    since = serializers.DateTimeField(allow_null=True)
-    table_id = serializers.IntegerField(allow_null=True)
-    job_id = serializers.CharField(allow_null=True)
+_ALERTS = 50  # of each check
 
 
 class QueueSerializer(serializers.Serializer[Any]):
@@ -113,7 +105,9 @@ class MirroredSerializer(serializers.Serializer[Any]):
 class MonitoringSerializer(serializers.Serializer[Any]):
     """The state of the installation, on the tables you may see."""
 
-    alerts = AlertSerializer(many=True)
+    alerts = AttentionItemSerializer(
+        many=True, help_text="What needs attention, the first 50 of each check: attention/."
+    )
     queues = QueueSerializer(many=True)
     outboxes = OutboxSerializer(many=True, help_text="For maintainers of all tables.")
     workers = WorkerSerializer(many=True)
@@ -133,13 +127,14 @@ class Monitoring(APIView):
     @extend_schema(responses={200: MonitoringSerializer})
     def get(self, request: Request) -> Response:
         refuse_unknown(request, frozenset())
-        user = caller(request)
+        user, now = caller(request), timezone.now()
+        muted = group_mutes(mutes_now(now))
         states = worker_states(user)
-        jobs = throughput(user, timezone.now())
+        jobs = throughput(user, now)
         tables = visible_tables(user)
         mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
         body = {
-            "alerts": current_alerts(user),
+            "alerts": attention(user, now, day_of(user, now), muted, _ALERTS).items,
             "queues": queues(),
             "outboxes": outboxes() if may(user, "maintain") else (),
             "workers": states,
@@ -148,6 +143,6 @@ class Monitoring(APIView):
             "mean_wait_ms": jobs.mean_wait_ms,
             "longest_wait_ms": jobs.longest_wait_ms,
             "mirror": mirrored[:_LAGGING],
-            "unread_tables": tables.filter(mirrored_at__isnull=True).count(),
+            "unread_tables": tables.filter(mirrored_at__isnull=True, mirror_error_code="").count(),
         }
         return Response(MonitoringSerializer(body).data)

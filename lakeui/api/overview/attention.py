@@ -20,8 +20,8 @@ from lakeui.api.serializers.attention import (
 )
 from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables
-from lakeui.monitoring.attention import attention
-from lakeui.monitoring.checks import AttentionCheck, thresholds
+from lakeui.monitoring.attention import CONDITIONS, attention
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import group_mutes, mute, mutes_now, visible_mutes
 from lakeui.monitoring.recent_conflicts import day_of
@@ -41,13 +41,15 @@ class AttentionView(GenericAPIView[Any]):
         attention_now = attention(user, now, day_of(user, now), group_mutes(mutes), _MOST)
         checks = [
             {
-                "name": threshold.check.value,
-                "looks_for": threshold.check.label,
-                "tells": threshold.tells,
-                "set_by": threshold.set_by,
-                "count": attention_now.counts.get(threshold.check, 0),
+                "name": condition.value,
+                "looks_for": condition.label,
+                "severity": rule.severity,
+                "tells": rule.tells,
+                "set_by": ", ".join(rule.settings) or "fixed",
+                "remedy": rule.remedy,
+                "count": attention_now.counts.get(condition, 0),
             }
-            for threshold in thresholds()
+            for condition, rule in CONDITIONS.items()
         ]
         body = {
             "count": attention_now.count,
@@ -79,7 +81,7 @@ class MuteList(GenericAPIView[Mute]):
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            AttentionCheck(values["check_name"]),
+            Condition(values["check_name"]),
             table,
             values["until"],
             by=caller(request),

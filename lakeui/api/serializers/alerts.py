@@ -6,13 +6,14 @@ from rest_framework import serializers
 
 from lakeui.api.fields import RecordedField
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS, condition_choices
 from lakeui.monitoring.alerting.channels import (
     MAX_GROUP_MINUTES,
     MAX_REPEAT_HOURS,
     MAX_THRESHOLD,
 )
 from lakeui.monitoring.alerting.webhooks import MAX_URL
+from lakeui.monitoring.attention import CONDITIONS
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 
 
@@ -84,7 +85,7 @@ class ChannelRequestSerializer(ChannelChangeSerializer):
 
 
 class RuleSerializer(serializers.ModelSerializer[AlertRule]):
-    """A rule. `threshold` is the figure in force, null where the check for attention has it."""
+    """An alert rule. `threshold` is the one in force, null where the condition takes none."""
 
     threshold = serializers.SerializerMethodField()
     channel = serializers.CharField(source="channel.name")
@@ -108,21 +109,21 @@ class RuleSerializer(serializers.ModelSerializer[AlertRule]):
         ]
 
     def get_threshold(self, rule: AlertRule) -> int | None:
-        limit = LIMITS.get(CONDITIONS[rule.condition])
-        return None if limit is None else rule.threshold or limit.default
+        condition = CONDITIONS[Condition(rule.condition)]
+        return (rule.threshold or condition.threshold) if condition.unit else None
 
 
 class RuleChangeSerializer(RequestSerializer):
     """The fields to change."""
 
     name = serializers.CharField(max_length=100, required=False)
-    condition = serializers.ChoiceField(condition_choices(), required=False)
+    condition = serializers.ChoiceField(Condition.choices, required=False)
     threshold = serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MAX_THRESHOLD,
-        help_text="Of aborted, wasted and mirror_quiet; null is the condition's own.",
+        help_text="Of conditions with a `unit`; null is the condition's own.",
     )
     tables = serializers.CharField(
         max_length=255,
@@ -147,7 +148,7 @@ class RuleRequestSerializer(RuleChangeSerializer):
     """A new rule."""
 
     name = serializers.CharField(max_length=100)
-    condition = serializers.ChoiceField(condition_choices())
+    condition = serializers.ChoiceField(Condition.choices)
     channel_id = serializers.PrimaryKeyRelatedField(
         queryset=AlertChannel.objects.all(), source="channel"
     )

@@ -6,20 +6,24 @@ from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.monitoring.checks import AttentionCheck
+from lakeui.monitoring.conditions import Condition, Severity
 from lakeui.monitoring.models import Mute
 
 
 class AttentionItemSerializer(serializers.Serializer[Any]):
-    """A condition that needs attention. `facts` holds its figures by name, as on the pages."""
+    """A condition that needs attention, in words. `facts` holds its figures by name."""
 
-    check_name = serializers.ChoiceField(AttentionCheck.choices, source="check")
-    table_id = serializers.IntegerField(source="table.pk", allow_null=True, default=None)
-    table = serializers.CharField(source="table.name", allow_null=True, default=None)
-    job_id = serializers.UUIDField(source="job.pk", allow_null=True, default=None)
-    version = serializers.IntegerField(allow_null=True)
-    since = serializers.DateTimeField(allow_null=True)
-    facts = ObjectField()
+    check_name = serializers.ChoiceField(Condition.choices, source="item.condition")
+    severity = serializers.ChoiceField(Severity.choices, source="rule.severity")
+    title = serializers.CharField()
+    text = serializers.CharField(source="said.text")
+    remedy = serializers.CharField(source="rule.remedy")
+    table_id = serializers.IntegerField(source="item.table.pk", allow_null=True, default=None)
+    table = serializers.CharField(source="item.table.name", allow_null=True, default=None)
+    job_id = serializers.UUIDField(source="item.job.pk", allow_null=True, default=None)
+    version = serializers.IntegerField(source="item.version", allow_null=True)
+    since = serializers.DateTimeField(source="item.since", allow_null=True)
+    facts = ObjectField(source="item.facts")
 
 
 class CheckSerializer(serializers.Serializer[Any]):
@@ -27,15 +31,17 @@ class CheckSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     looks_for = serializers.CharField()
+    severity = serializers.ChoiceField(Severity.choices)
     tells = serializers.CharField()
-    set_by = serializers.CharField(help_text="A setting or a table property; fixed: neither.")
+    set_by = serializers.CharField(help_text="Settings, comma-separated; fixed: none.")
+    remedy = serializers.CharField()
     count = serializers.IntegerField()
 
 
 class MuteSerializer(serializers.ModelSerializer[Mute]):
     """A check muted until then; for every table if none is named."""
 
-    check_name = serializers.ChoiceField(AttentionCheck.choices, source="about")
+    check_name = serializers.ChoiceField(Condition.choices, source="about")
     table = serializers.CharField(source="table.name", allow_null=True, default=None)
     reason = RecordedField(allow_null=True)
     muted_by = serializers.CharField(source="muted_by.username", allow_null=True, default=None)
@@ -57,7 +63,7 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
 class MuteRequestSerializer(RequestSerializer):
     """The check to mute, and until when: 90 days at most."""
 
-    check_name = serializers.ChoiceField(AttentionCheck.choices)
+    check_name = serializers.ChoiceField(Condition.choices)
     table_id = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=1, max_value=2**63 - 1
     )

@@ -33,6 +33,9 @@ class TableSerializer(serializers.ModelSerializer[Table]):
     isolation_level = RecordedField(help_text="The level in force, the default filled in.")
     size_bytes = Int64Field()
     dead_bytes = Int64Field(help_text="Of files that only versions before this one name.")
+    vacuum_bytes = Int64Field(
+        help_text="VACUUM can delete so much now, by the store; 0 where that is not much by the log."
+    )
     row_count = Int64Field(allow_null=True, help_text="null: some file has no statistics.")
     last_operation = RecordedField()
     last_writer = RecordedField()
@@ -67,6 +70,9 @@ class TableSerializer(serializers.ModelSerializer[Table]):
             "dead_file_count",
             "dead_bytes",
             "vacuum_from",
+            "vacuum_file_count",
+            "vacuum_bytes",
+            "vacuum_measured_at",
             "mirrored_at",
             "mirror_error_code",
         ]

@@ -16,11 +16,12 @@ from kombu.exceptions import OperationalError
 
 from engine.errors import RequestError
 from lakeui.celery import app
-from lakeui.monitoring.alert_conditions import CONDITIONS, LIMITS
 from lakeui.monitoring.alerting.encryption import seal
 from lakeui.monitoring.alerting.messages import SECRET_PREFIX
 from lakeui.monitoring.alerting.watch import message, put
 from lakeui.monitoring.alerting.webhooks import check_webhook, webhook_at
+from lakeui.monitoring.attention import CONDITIONS
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from lakeui.task_names import DELIVER_ALERTS, LIGHT_QUEUE
 
@@ -84,7 +85,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
                  "repeat_hours", "ignores_quiet_hours", "enabled"):  # fmt: skip
         if name in values:
             setattr(rule, name, values[name])
-    if rule.threshold is not None and CONDITIONS[rule.condition] not in LIMITS:
+    if rule.threshold is not None and not CONDITIONS[Condition(rule.condition)].unit:
         msg = "This condition has a threshold of its own."
         raise RequestError(msg, "Leave the threshold empty.", field="threshold")
     with transaction.atomic():

@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from lakeui.monitoring.alert_conditions import CONDITIONS
 from lakeui.monitoring.alerting.findings import AlertingFinding, AlertRound, filter_by_table
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def _watch_by(pk: int, look: AlertRound, now: datetime) -> bool:
         rule = rules.first()  # another worker's round of it waits for this one
         if rule is None:
             return False
-        findings = look.findings(CONDITIONS[rule.condition], rule.threshold)
+        findings = look.findings(Condition(rule.condition), rule.threshold)
         matches = partial(fnmatchcase, pat=rule.tables or "*")
         _note(rule, filter_by_table(findings, matches), now)
         return _tell(rule, now)

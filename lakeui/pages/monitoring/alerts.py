@@ -15,7 +15,6 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError
 from lakeui.catalog.access import may
-from lakeui.monitoring.alert_conditions import LIMITS, condition_choices
 from lakeui.monitoring.alerting.channels import (
     MAX_GROUP_MINUTES,
     MAX_REPEAT_HOURS,
@@ -27,16 +26,24 @@ from lakeui.monitoring.alerting.channels import (
     send_test,
 )
 from lakeui.monitoring.alerting.webhooks import MAX_URL
+from lakeui.monitoring.attention import CONDITIONS
+from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from lakeui.pages.read_only import refuse_when_read_only
 
 _Row = TypeVar("_Row", AlertChannel, AlertRule)
 _SHOWN = 20
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
-_THRESHOLDS = "; ".join(
-    f"{condition.label.lower()}: {limit.default} {limit.unit}"
-    for condition, limit in LIMITS.items()
-)
+
+
+def describe_thresholds() -> str:
+    """Return the conditions that take a threshold, with the one in force."""
+    described = (
+        f"{condition.label.lower()}: {rule.threshold} {rule.unit}"
+        for condition, rule in CONDITIONS.items()
+        if rule.unit
+    )
+    return f"Left empty: {'; '.join(described)}. Other conditions have no threshold here."
 
 
 class ChannelForm(forms.Form):
@@ -88,13 +95,13 @@ class ChannelChangeForm(ChannelForm):
 class RuleForm(forms.Form):
     prefix = "rule"
     name = forms.CharField(label="Name", max_length=100, help_text="orders: aborted writes")
-    condition = forms.ChoiceField(label="Condition", choices=condition_choices)
+    condition = forms.ChoiceField(label="Condition", choices=Condition.choices)
     threshold = forms.IntegerField(
         label="Threshold",
         min_value=1,
         max_value=MAX_THRESHOLD,
         required=False,
-        help_text=f"Left empty: {_THRESHOLDS}. Other conditions have no threshold here.",
+        help_text=describe_thresholds(),
     )
     tables = forms.CharField(
         label="Tables",
@@ -200,7 +207,7 @@ def _page(
         "channels": AlertChannel.objects.all(),
         "rules": AlertRule.objects.select_related("channel"),
         "deliveries": AlertDelivery.objects.select_related("channel", "rule")[:_SHOWN],
-        "limits": {condition.value: limit for condition, limit in LIMITS.items()},
+        "conditions": {condition.value: rule for condition, rule in CONDITIONS.items()},
         "may_edit": may(request.user, "admin"),
         "channel": _find_row(request, AlertChannel, "channel"),
         "rule": _find_row(request, AlertRule, "rule"),

@@ -11,13 +11,15 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.monitoring.alerts import MANY_CONFLICTS, current_alerts
 from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.health import readiness
 from lakeui.monitoring.operations import queues
+from lakeui.monitoring.recent_conflicts import day_of
 from lakeui.monitoring.worker_state import Hour, spark_sum, throughput, worker_states
+from lakeui.pages.overview.attention import build_attention
 
 _LAGGING_SHOWN = 10
+_ITEMS = 20  # of each condition that needs attention
 
 
 @login_required
@@ -43,10 +45,9 @@ def _now(request: HttpRequest) -> dict[str, Any]:
     jobs = throughput(request.user, now)
     mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
     lagging = list(mirrored.only("name", "version", "mirrored_at", "mirror_error")[:_LAGGING_SHOWN])
-    return {
+    _, needed = build_attention(request, now, day_of(request.user, now), _ITEMS)
+    return needed | {
         "now": now,
-        "alerts": current_alerts(request.user),
-        "aborted_limit": MANY_CONFLICTS,
         "queues": waiting,
         "waiting": sum(queue.waiting for queue in waiting),
         "oldest": min((q.oldest_waiting_at for q in waiting if q.oldest_waiting_at), default=None),
@@ -58,7 +59,7 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "throughput": jobs,
         "chart": draw_outcomes(jobs.hours),
         "lagging": lagging,
-        "unread": tables.filter(mirrored_at__isnull=True).count(),
+        "unread": tables.filter(mirrored_at__isnull=True, mirror_error_code="").count(),
     }
 
 

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -15,9 +14,10 @@ from django.views.decorators.http import require_POST
 
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import TableFilter
-from lakeui.catalog.health import Health, annotate_health
+from lakeui.catalog.health import Health
 from lakeui.catalog.syncs import ask_worker
 from lakeui.monitoring.recent_conflicts import list_aborted_since
+from lakeui.monitoring.table_health import annotate_health, select_aborted_tables
 from lakeui.pages.exports import export
 from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import visible_table
@@ -62,11 +62,9 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "counts": counts,
         "sums": sums,
-        "to_look_at": {
-            table.pk
-            for table in listing.page
-            if (table.aborted_in_a_day or 0) >= settings.ATTENTION_ABORTED
-        },
+        "to_look_at": select_aborted_tables(
+            {table.pk: table.aborted_in_a_day or 0 for table in listing.page}
+        ),
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),
         "sort": request.GET.get("sort", "name"),

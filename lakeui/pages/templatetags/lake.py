@@ -19,6 +19,7 @@ from django.utils.safestring import SafeString
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog import short_words, units
+from lakeui.catalog.health import Health
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.replay.overlaps import WriteOutcome
@@ -92,6 +93,12 @@ def is_word(value: object, names: str) -> bool:
     """
     words = (name.partition(".") for name in names.split())
     return any(value == WORDS[kind][member] for kind, _, member in words)
+
+
+@register.filter
+def health_label(value: str) -> str:
+    """Say what a table's health means."""
+    return str(Health(value).label)
 
 
 @register.simple_tag

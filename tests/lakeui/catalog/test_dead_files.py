@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from lakeui.catalog.health import Health, annotate_health
+from lakeui.catalog.chores import chores
+from lakeui.catalog.health import Health
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
+from lakeui.monitoring.table_health import annotate_health
 from tests.lakeui.catalog.log_writer import FULL_INFO, add, append_commit, new_table, remove
+from workers.vacuum_measure import measure_vacuum
 
 pytestmark = pytest.mark.django_db
 
@@ -69,13 +72,52 @@ def test_a_file_is_kept_from_its_last_removal_whatever_vectors_it_had(lake):
     assert table.vacuum_from - last == timedelta(hours=10 + 1)
 
 
-def test_a_table_is_due_for_vacuum_once_its_retention_has_passed(table_after_rewrite):
-    assert health_of(table_after_rewrite) == Health.HEALTHY
-    earlier = timezone.now() - timedelta(hours=1)
-    Table.objects.filter(pk=table_after_rewrite.pk).update(vacuum_from=earlier)
-    assert health_of(table_after_rewrite) == Health.VACUUM_DUE
-    Table.objects.filter(pk=table_after_rewrite.pk).update(dead_bytes=100)
-    assert health_of(table_after_rewrite) == Health.HEALTHY
+def test_vacuum_is_due_where_the_store_has_enough_that_can_go_now(lake, settings):
+    settings.ATTENTION_VACUUM_BYTES, settings.ATTENTION_VACUUM_SHARE = 8000, 0.5
+    new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
+    append_commit(lake / "t", 1, [add("a"), add("b"), add("c")])
+    append_commit(lake / "t", 2, [remove_action("a", 30), remove_action("b", 30)])
+    for name in "abc":
+        (lake / "t" / name).write_bytes(b"x" * 4000)
+    table, logs = register_table(str(lake / "t")), list((lake / "t/_delta_log").iterdir())
+    assert table.dead_bytes == 8000
+
+    def measure(names: str) -> tuple[int, str]:
+        for path in [lake / "t" / name for name in names] + logs:
+            os.utime(path, (NOW_MS / 1000 - 30 * 3600,) * 2)
+        Table.objects.update(vacuum_measured_at=None)
+        table.refresh_from_db()
+        measure_vacuum(table)
+        table.refresh_from_db()
+        return table.vacuum_bytes, health_of(table)
+
+    assert measure("") == (0, Health.HEALTHY), "the files are young, whatever the log says"
+    assert measure("a") == (4000, Health.HEALTHY), "less than ATTENTION_VACUUM_BYTES"
+    assert measure("b") == (8000, Health.VACUUM_DUE)
+    assert [chore.is_due for chore in chores(table, None) if chore.name == "vacuum"] == [True]
+    settings.ATTENTION_VACUUM_SHARE = 9
+    assert health_of(table) == Health.HEALTHY, "a small share of what the table holds"
+    measure_vacuum(table)
+    table.refresh_from_db()
+    assert (table.vacuum_bytes, table.vacuum_measured_at) == (0, None)
+
+
+def test_the_store_is_asked_once_an_hour_and_after_a_vacuum(lake, settings):
+    settings.ATTENTION_VACUUM_BYTES = 1
+    new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
+    append_commit(lake / "t", 1, [add("a")])
+    append_commit(lake / "t", 2, [remove_action("a", 30)])
+    table, now = register_table(str(lake / "t")), timezone.now()
+    for ago, vacuumed, asks in (
+        (timedelta(minutes=50), None, False),
+        (timedelta(minutes=70), None, True),
+        (timedelta(minutes=50), now - timedelta(minutes=10), True),
+        (timedelta(minutes=50), now - timedelta(minutes=55), False),
+    ):
+        table.vacuum_measured_at, table.last_vacuum_at = now - ago, vacuumed
+        table.save()
+        measure_vacuum(table)
+        assert (Table.objects.get().vacuum_measured_at > now - timedelta(minutes=1)) is asks
 
 
 def test_what_a_vacuum_on_record_could_delete_is_taken_as_gone(table_after_rewrite, lake):

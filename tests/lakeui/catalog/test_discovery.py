@@ -33,8 +33,8 @@ from lakeui.catalog.unregistered_tables import dismiss
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.monitoring.alerting.findings import AlertRound
 from lakeui.monitoring.attention_items import AttentionRequest
-from lakeui.monitoring.checks import AttentionCheck
-from lakeui.monitoring.discovery_attention import new_tables
+from lakeui.monitoring.conditions import Condition
+from lakeui.monitoring.discovery_attention import find_new_tables
 from lakeui.monitoring.mutes import ActiveMutes
 from lakeui.monitoring.recent_conflicts import ConflictsOfDay, ConflictSums
 from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture
@@ -447,11 +447,7 @@ def list_attention(user):
     asked = AttentionRequest(
         user, timezone.now(), ConflictsOfDay(timezone.now(), ConflictSums()), ActiveMutes(), 50
     )
-    return [
-        (item.facts["root"], item.facts["new_tables"])
-        for _, _, items in new_tables(asked)
-        for item in items
-    ]
+    return [(item.facts["root"], item.facts["new_tables"]) for item in find_new_tables(asked, 0)[0]]
 
 
 def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismissed(lake):
@@ -464,7 +460,7 @@ def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismisse
     assert list_attention(admin) == [(str(lake), 2)], "what is registered is told no more"
     unregister_table(Table.objects.get(), None)
     assert list_attention(admin) == [(str(lake), 2)], "nor is what was taken off"
-    (finding,) = AlertRound(timezone.now()).findings(AttentionCheck.NEW_TABLES, None)
+    (finding,) = AlertRound(timezone.now()).findings(Condition.NEW_TABLES, None)
     assert finding.title == f"2 new tables below {lake}"
     assert dismiss(discovery) == 2
     assert list_attention(admin) == []

@@ -10,10 +10,10 @@ from lakeui.catalog import mirror
 from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.registration import request_registration
 from lakeui.catalog.roles import Role
-from lakeui.catalog.syncs import PATIENCE, SyncProgress, claim_sync, sync_of
+from lakeui.catalog.syncs import PATIENCE, SyncProgress, claim_sync, next_sync_at, sync_of
 from tests.lakeui.catalog.log_writer import add, append_commit, new_table
 from tests.lakeui.factories import make_user
-from workers.mirror import mirror_table, tables_with_a_log
+from workers.mirror import mirror_table, tables_to_sync, tables_with_a_log
 
 pytestmark = pytest.mark.django_db
 
@@ -139,3 +139,38 @@ def test_nothing_is_registered_while_read_only(client, place, settings):
     client.force_login(make_user("ann", Role.MAINTAINER))
     assert client.post("/tables/register/", {"uri": str(place)}).status_code == 403
     assert not Table.objects.exists()
+
+
+def test_a_table_that_cannot_be_read_is_tried_less_and_less_often(place, settings):
+    every = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    table, now = request_registration(str(place)), timezone.now()
+    for tries, seconds in ((1, 2 * every), (3, 8 * every), (40, 900)):
+        for waited, is_due in ((seconds - 5, False), (seconds + 5, True)):
+            table.mirror_tried_at = now - timedelta(seconds=waited)
+            table.mirror_tries, table.mirror_error_code = tries, "DELTA_LOG_MALFORMED"
+            table.save()
+            assert (next_sync_at(table) is None) is is_due
+            assert tables_to_sync() == [table.pk] * is_due
+    Table.objects.update(mirror_tried_at=now + timedelta(hours=2))
+    assert tables_to_sync() == [table.pk], "a clock that was set back delays nothing"
+    Table.objects.update(mirror_tried_at=now, mirror_error_code="")
+    assert tables_to_sync() == [table.pk], "a table that can be read is read at every turn"
+
+
+def test_every_error_of_a_sync_is_recorded_with_a_remedy(place):
+    table = request_registration(str(place))
+    (place / "_delta_log" / f"{1:020}.json").write_text("{", "utf-8")
+    mirror_table(table.pk)
+    table.refresh_from_db()
+    assert (table.mirror_error_code, table.mirror_tries) == ("DELTA_LOG_MALFORMED", 1)
+    assert "Repair the log" in table.mirror_error
+    for code, remedy in (
+        ("LAKE_STORAGE_ERROR", "Check the storage"),
+        ("LAKE_FILE_MISSING", "Restore the missing file"),
+        ("DELTA_VERSIONS_NOT_CONTIGUOUS", "Restore the missing files"),
+        ("LAKE_INTERNAL", "light worker"),
+    ):
+        mirror._record_failure(table, code, "It failed.")
+        assert remedy in table.mirror_error
+        mirror._record_failure(table, code, "It failed.", "Ask ann.")
+        assert table.mirror_error == "It failed. Ask ann."

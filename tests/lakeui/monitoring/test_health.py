@@ -1,16 +1,12 @@
-"""Addresses that machines watch, and what needs attention."""
-
-from datetime import timedelta
+"""Addresses that machines watch."""
 
 import pytest
 from django.test import override_settings
-from django.utils import timezone
 
 from lakeui.celery import app
 from lakeui.jobs.models import Job
-from lakeui.monitoring.alerts import current_alerts
 from lakeui.monitoring.operations import queues, workers
-from tests.lakeui.people import grant, make_conflict, make_job, make_table, person
+from tests.lakeui.people import grant, make_job, make_table, person
 
 CLOSED = {"METRICS_OPEN": False, "METRICS_TOKEN": "scrape-me-scrape-me"}
 
@@ -88,47 +84,3 @@ def test_a_worker_that_holds_a_lease_is_listed(db):
         False,
         1,
     )
-
-
-@pytest.fixture
-def trouble(db):
-    now = timezone.now()
-    table = make_table(mirror_error_code="X", mirrored_at=now - timedelta(hours=30))
-    make_job(table, state=Job.State.RUNNING, lease_expires_at=now - timedelta(minutes=1))
-    waiting = make_job(table, state=Job.State.QUEUED)
-    Job.objects.filter(pk=waiting.pk).update(created_at=now - timedelta(minutes=90))
-    make_job(
-        table,
-        state=Job.State.FAILED,
-        error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",
-        finished_at=now,
-    )
-    for _ in range(10):
-        make_conflict(table, occurred_at=now)
-    return table
-
-
-def test_everything_that_needs_attention_is_told_critical_first(trouble):
-    alerts = current_alerts(person("ann", "viewer"))
-    assert [alert.code for alert in alerts] == [
-        "JOBS_WAIT",
-        "OUTCOME_UNKNOWN",
-        "TABLE_UNREACHABLE",
-        "MANY_CONFLICTS",
-        "MIRROR_LAGS",
-        "WORKER_LOST",
-    ]
-    assert all(alert.remedy for alert in alerts)
-    assert "1 d 6 h" in next(a.title for a in alerts if a.code == "MIRROR_LAGS")
-
-
-def test_a_stranger_is_told_of_nothing_and_a_guest_of_their_table(trouble):
-    guest = person("guest")
-    assert current_alerts(guest) == []
-    grant(guest, trouble, "viewer")
-    assert len(current_alerts(guest)) == 6
-
-
-def test_a_quiet_installation_has_no_alerts(db):
-    make_table(mirrored_at=timezone.now())
-    assert current_alerts(person("ann", "viewer")) == []

@@ -139,7 +139,7 @@ def test_a_scrape_costs_the_same_however_many_rows(django_assert_max_num_queries
     for n in range(15):
         table = make_table(f"t{n}")
         make_conflict(table, make_job(table))
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(40):
         exposition()
 
 

@@ -1,0 +1,56 @@
+"""Judge the health of tables in the database, by their rows and their stopped streams."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Case, CharField, Exists, OuterRef, Q, QuerySet, Value, When
+from django.utils import timezone
+
+from lakeui.catalog.health import Health, has_many_small_files, is_vacuum_due
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from lakeui.jobs.stopped_streams import select_stopped_streams
+from lakeui.monitoring.conditions import Condition
+from lakeui.monitoring.mutes import group_mutes, mutes_now
+
+
+def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
+    """Add `health`, a value of `Health`, to each table. A muted condition does not count."""
+    now = timezone.now()
+    muted = group_mutes(mutes_now(now))
+    since = now - timedelta(days=settings.ATTENTION_STREAM_DAYS)
+    stopped = select_stopped_streams(Job.objects.filter(table=OuterRef("pk")), since)
+    judged = (
+        (Condition.STREAM_STOPPED, Q(Exists(stopped)), Health.STREAM_STOPPED),
+        (
+            Condition.SMALL_FILES,
+            has_many_small_files(settings.ATTENTION_SMALL_FILES),
+            Health.SMALL_FILES,
+        ),
+        (Condition.VACUUM_DUE, is_vacuum_due(), Health.VACUUM_DUE),
+    )
+    troubles = (
+        When(holds & ~Q(pk__in=muted.list_muted_tables(condition)), then=Value(health))
+        for condition, holds, health in judged
+        if not muted.hides(condition)
+    )
+    health = Case(
+        When(~Q(mirror_error_code=""), then=Value(Health.UNREACHABLE)),
+        When(version__isnull=True, then=Value(Health.PENDING)),
+        *troubles,
+        default=Value(Health.HEALTHY),
+        output_field=CharField(),
+    )
+    return tables.annotate(health=health)
+
+
+def select_aborted_tables(aborted_by_table: Mapping[int, int]) -> set[int]:
+    """Return the tables with so many aborted writes in a day that they need attention."""
+    muted = group_mutes(mutes_now(timezone.now()))
+    if muted.hides(Condition.ABORTED):
+        return set()
+    hidden = muted.list_muted_tables(Condition.ABORTED)
+    many = settings.ATTENTION_ABORTED
+    return {pk for pk, count in aborted_by_table.items() if count >= many and pk not in hidden}
