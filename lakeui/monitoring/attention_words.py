@@ -39,7 +39,15 @@ class AttentionText:
 
 
 def describe_unreadable_table(item: AttentionItem) -> AttentionText:
-    """Word a table that cannot be read. The error carries its own remedy."""
+    """Word a table that cannot be read, or many that fail alike. The error carries its remedy."""
+    if item.table is None:
+        return AttentionText(
+            title=f"{format_count(item.facts['tables'])} tables cannot be read",
+            text=f"Each fails with {item.facts['mirror_error_code']}.",
+            step="Tables",
+            address=f"{reverse('table-list')}?health=unreachable",
+            key=item.facts["mirror_error_code"],
+        )
     table, tries = _table(item), item.facts["mirror_tries"]
     count = f" {_plural(tries, 'try', 'tries')}." if tries else ""
     return AttentionText(

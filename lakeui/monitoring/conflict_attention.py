@@ -128,7 +128,7 @@ def _cost_facts(request: AttentionRequest, table_id: int) -> dict[str, int]:
 
 
 def _measure_row_level_gain(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
-    """Of the first table without row-level concurrency, what would have passed had it been on."""
+    """Judge the first table without row-level concurrency as if it had been on."""
     without = (table for table in tables if not table.row_level_eligible)
     facts = {}
     for table in islice(without, _JUDGED):
@@ -142,7 +142,7 @@ def _measure_row_level_gain(tables: Iterable[Table]) -> Mapping[int, dict[str, i
 
 
 def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:
-    """What aborted the writes of a few tables in 30 days: file-level conflicts or others."""
+    """Count the aborted writes of a few tables in 30 days, and those aborted at file level."""
     rows = (
         Conflict.objects.filter(
             table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.ABORTED_KINDS
@@ -215,7 +215,7 @@ _HOURS = 24
 
 
 def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[int, int]]:
-    """Of a few tables the longest span without a commit in 7 days, as hours in UTC: (4, 6).
+    """Return the longest span without a commit in 7 days of a few tables, in UTC hours: (4, 6).
 
     A table that is written to at every hour, or at none, has no such span.
     """

@@ -187,7 +187,7 @@ def _jobs() -> Iterator[Metric]:
 
 
 def _attention_items() -> Metric:
-    """What needs attention, as the overview has it."""
+    """Count what needs attention, as the overview has it."""
     now = timezone.now()
     told = attention(SYSTEM, now, day_of(SYSTEM, now), group_mutes(mutes_now(now)), MOST)
     family = GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Checks that are to say nothing for a while."""
+"""Mute conditions that need attention, for one table or for all."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ MOST = 500  # at once
 
 @dataclass(frozen=True, slots=True)
 class ActiveMutes:
-    """What is muted now: checks as a whole, and checks of single tables."""
+    """The mutes in force: conditions on every table, and conditions on single tables."""
 
     checks: frozenset[str] = frozenset()
     tables: dict[str, list[int]] = field(default_factory=dict)
@@ -28,18 +28,18 @@ class ActiveMutes:
         return condition in self.checks
 
     def list_muted_tables(self, condition: Condition) -> Collection[int]:
-        """The tables of which this check says nothing."""
+        """Return the tables for which the condition is muted."""
         return self.tables.get(condition, [])
 
 
 def mutes_now(now: datetime) -> list[Mute]:
-    """The mutes in force, in the order in which they end."""
+    """Return the mutes in force, in the order in which they end."""
     rows = Mute.objects.filter(until__gt=now).select_related("table", "muted_by")
     return list(rows[:MOST])
 
 
 def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
-    """The mutes of tables that a person may see, and those of all tables."""
+    """Return the mutes of tables that a person may see, and those of all tables."""
     rows = list(mutes)
     if role_of(user) is not None:
         return rows
@@ -49,7 +49,7 @@ def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
 
 
 def group_mutes(mutes: Iterable[Mute]) -> ActiveMutes:
-    """Mutes by check: which tables each hides, or whether it hides all."""
+    """Group mutes by condition: the tables that each hides, or whether it hides all."""
     tables: dict[str, list[int]] = {}
     whole = set()
     for row in mutes:

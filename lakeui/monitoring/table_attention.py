@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Count, Min, QuerySet
 
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.health import has_many_small_files, is_vacuum_due
@@ -11,14 +11,14 @@ from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, F
 from lakeui.monitoring.conditions import Condition
 
 MANY_TABLES = 20
-"""More tables than this that are not synced have one cause, and are one item."""
+"""More tables than this that fail alike have one cause, and are one item."""
 
 
 def find_unreadable_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
-    """Find tables whose last sync failed."""
+    """Find tables whose last sync failed; one item where many failed with one error."""
     tables = visible_tables(request.user).exclude(mirror_error_code="").order_by("name")
     facts = ("mirror_error_code", "mirror_error", "mirror_tries", "version")
-    return _find_tables(request, Condition.UNREACHABLE, tables, facts, "mirror_failed_at")
+    return _find_by_cause(request, Condition.UNREACHABLE, tables, facts, "mirror_failed_at")
 
 
 def find_small_files(request: AttentionRequest, few: int) -> FoundItems:
@@ -39,14 +39,34 @@ def find_vacuum_due(request: AttentionRequest, _threshold: int) -> FoundItems:
 
 def find_quiet_tables(request: AttentionRequest, minutes: int) -> FoundItems:
     """Find tables that were not synced for so long; one item where many are late at once."""
-    condition, since = Condition.MIRROR_QUIET, request.now - timedelta(minutes=minutes)
+    since = request.now - timedelta(minutes=minutes)
     late = visible_tables(request.user).filter(mirror_error_code="", mirrored_at__lt=since)
-    items, count = _find_tables(
-        request, condition, late.order_by("mirrored_at"), ("version",), "mirrored_at"
-    )
-    if count <= MANY_TABLES:
-        return items, count
-    return [AttentionItem(condition=condition, since=items[0].since, facts={"tables": count})], 1
+    ordered = late.order_by("mirrored_at")
+    return _find_by_cause(request, Condition.MIRROR_QUIET, ordered, ("version",), "mirrored_at")
+
+
+def _find_by_cause(
+    request: AttentionRequest,
+    condition: Condition,
+    tables: QuerySet[Table],
+    facts: tuple[str, ...],
+    began: str,
+) -> FoundItems:
+    """Find one item for each error that many tables have in common, and for each other table."""
+    told = request.exclude_muted(condition, tables, "pk")
+    causes = told.order_by().values("mirror_error_code").annotate(n=Count("pk"), since=Min(began))
+    common = {row["mirror_error_code"]: row for row in causes if row["n"] > MANY_TABLES}
+    together = [
+        AttentionItem(
+            condition=condition,
+            since=row["since"],
+            facts={"tables": row["n"], "mirror_error_code": code},
+        )
+        for code, row in common.items()
+    ]
+    others = tables.exclude(mirror_error_code__in=common)
+    items, count = _find_tables(request, condition, others, facts, began)
+    return (together + items)[: request.most], len(together) + count
 
 
 def _find_tables(

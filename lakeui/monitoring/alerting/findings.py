@@ -93,7 +93,7 @@ def _build_finding(worded: WordedItem) -> AlertingFinding:
 
 
 def _key(text: str) -> str:
-    """The text as long as a key may be; names that begin alike stay different."""
+    """Shorten a key to `_LONGEST_KEY`; names that begin alike stay different."""
     if len(text) <= _LONGEST_KEY:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -114,5 +114,5 @@ def _url(finding: AlertingFinding) -> str | None:
 def filter_by_table(
     findings: Iterable[AlertingFinding], matches: Callable[[str], bool]
 ) -> list[AlertingFinding]:
-    """Findings of tables whose names match, and findings that are about no single table."""
+    """Return findings of tables whose names match, and those about no single table."""
     return [finding for finding in findings if not finding.table or matches(finding.table)]

@@ -52,7 +52,7 @@ def attention_list(request: HttpRequest) -> HttpResponse:
 def build_attention(
     request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
 ) -> tuple[Attention, dict[str, Any]]:
-    """Return current attention items and mutes, for this page and the first one."""
+    """Return what needs attention now and what is muted, for every page that shows it."""
     mutes = mutes_now(now)
     attention_now = attention(request.user, now, day, group_mutes(mutes), most)
     maintained = _list_maintained_tables(request, attention_now)
@@ -78,7 +78,7 @@ def _limit_to_rights(worded: WordedItem, maintained: Collection[int]) -> WordedI
 @require_POST
 @login_required
 def attention_mute(request: HttpRequest) -> HttpResponse:
-    """Mutes a check of one table, or of all where none is posted."""
+    """Mute a check of one table, or of all where none is posted."""
     refuse_when_read_only()
     check, days = request.POST.get("check", ""), request.POST.get("days", "")
     if check not in Condition.values or days not in SPANS:
@@ -105,7 +105,7 @@ def attention_mute(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
-    """Has a muted check speak again."""
+    """End a mute."""
     refuse_when_read_only()
     row = get_object_or_404(Mute.objects.select_related("table"), pk=pk)
     if row.table is not None:

@@ -253,13 +253,18 @@ def test_failures_of_one_cause_are_one_item(client):
     ]
 
 
-def test_many_tables_that_are_late_have_one_cause(client):
+def test_many_tables_that_fail_alike_or_are_late_have_one_cause(client):
     client.force_login(make_user("ann", is_superuser=True))
     now = timezone.now()
     for number in range(21):
         make_table(f"t{number}", mirrored_at=now - LONG_AGO)
     told = client.get("/api/v1/attention/").json()
     assert [item["title"] for item in told["items"]] == ["21 tables were not synced lately"]
+    Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_failed_at=now)
+    make_table("other", mirror_error_code="DELTA_LOG_MALFORMED", mirror_failed_at=now)
+    told = client.get("/api/v1/attention/").json()
+    titles = [item["title"] for item in told["items"]]
+    assert titles == ["21 tables cannot be read", "other cannot be read"]
 
 
 def test_time_wasted_by_writes_that_are_told_by_number_is_no_second_item(client):

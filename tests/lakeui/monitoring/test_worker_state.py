@@ -97,10 +97,10 @@ def test_the_page_and_its_twin_tell_the_same(viewer, table):
     client = Client()
     client.force_login(viewer)
     body = client.get("/monitoring/").content.decode()
-    for said in ("JOBS_WAIT", "9 of 16 cores", "Silent since", "of 2 here"):
+    for said in ("in the queue spark", "9 of 16 cores", "Silent since", "of 2 here"):
         assert said in body, said
     told = client.get("/api/v1/monitoring/").json()
-    assert "JOBS_WAIT" in {alert["code"] for alert in told["alerts"]}
+    assert "jobs_wait" in {alert["check_name"] for alert in told["alerts"]}
     assert told["spark"] == {"executors": 4, "cores": 16, "busy_cores": 9, "active_stages": 2}
     assert [worker["is_here"] for worker in told["workers"]] == [True, False]
     assert len(told["hours"]) == 24

@@ -88,7 +88,7 @@ def test_a_rule_is_made_changed_and_removed(admin):
     wasted = rule_of(channel, **{"rule-condition": "wasted", "rule-threshold": "20"})
     assert admin.post(f"/monitoring/alerts/rules/{rule.pk}/", wasted).status_code == 302
     body = admin.get(f"/monitoring/alerts/?rule={rule.pk}").content.decode()
-    assert "20 minutes in an hour" in body
+    assert "20 minutes in 24 h" in body
     assert 'value="20"' in body
     late = rule_of(channel, **{"rule-threshold": "3", "rule-name": "other"})
     assert "threshold of its own" in admin.post("/monitoring/alerts/rules/", late).content.decode()
