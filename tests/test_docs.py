@@ -51,7 +51,7 @@ def test_contributing_has_a_recipe_for_each_thing_that_is_often_added():
         "operation",
         "page",
         "field of rest",
-        "check for the overview",
+        "condition that needs attention",
         "setting or an error code",
     }
 

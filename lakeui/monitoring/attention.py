@@ -278,8 +278,8 @@ def attention(
     items: list[WordedItem] = []
     counts: dict[Condition, int] = {}
     for condition, rule in CONDITIONS.items():
-        found, count = rule.list_items(request, rule.threshold)
+        first_items, count = rule.list_items(request, rule.threshold)
         if count:
-            items += found
+            items += first_items
             counts[condition] = count
     return Attention(items, counts)

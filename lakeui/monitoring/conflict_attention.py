@@ -91,10 +91,10 @@ def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
     """
     condition, many = Condition.WASTED, settings.ATTENTION_ABORTED
 
-    def wasted_ms(cost: TableSums) -> int:
+    def time_wasted(cost: TableSums) -> int:
         return cost.wasted_ms if request.is_single or cost.aborted < many else 0
 
-    worst, count = _select_worst(request, condition, wasted_ms, minutes * _MS_A_MINUTE)
+    worst, count = _select_worst(request, condition, time_wasted, minutes * _MS_A_MINUTE)
     tables = request.tables_by_id(worst)
     items = [
         AttentionItem(condition=condition, table=tables[pk], facts=_cost_facts(request, pk))

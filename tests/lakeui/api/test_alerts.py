@@ -27,7 +27,7 @@ def test_a_channel_and_a_rule_are_made_read_changed_and_removed(client_for):
     assert changed["secret"] == unseal(row.sealed_secret)
 
     rule = post("rules/", {"name": "w", "condition": "wasted", "channel_id": row.pk})
-    assert (rule.status_code, rule.json()["threshold"]) == (201, 15)
+    assert (rule.status_code, rule.json()["threshold"]) == (201, 60)
     of_rule = f"/api/v1/alerts/rules/{rule.json()['id']}/"
     assert admin.patch(of_rule, {"threshold": 3}, format="json").json()["threshold"] == 3
     test = post(f"channels/{row.pk}:test", None)

@@ -130,7 +130,7 @@ def page_text(client: Client, path: str) -> str:
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 
 
-def told_by_readers(client: Client, condition: Condition) -> dict[str, set[str]]:
+def titles_by_reader(client: Client, condition: Condition) -> dict[str, set[str]]:
     """Return the titles that each reader tells of a condition; the metrics have its name instead."""
     remedy = CONDITIONS[condition].remedy
     attention = client.get("/api/v1/attention/").json()["items"]
@@ -169,12 +169,12 @@ def test_five_readers_tell_a_condition_alike_and_one_mute_silences_all(condition
     client.force_login(make_user("ann", is_superuser=True))
     now = timezone.now()
     CASES[condition](now)
-    told = told_by_readers(client, condition)
+    told = titles_by_reader(client, condition)
     assert len(told["attention"]) == 1
     assert all(titles == told["attention"] for titles in told.values()), told
     table = None if condition == Condition.NEW_TABLES else Table.objects.get()
     Mute.objects.create(about=condition, table=table, until=now + LONG_AGO)
-    assert told_by_readers(client, condition) == {reader: set() for reader in told}
+    assert titles_by_reader(client, condition) == {reader: set() for reader in told}
 
 
 def test_prometheus_rules_are_those_of_the_conditions():
