@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 CLOCK_SLACK_MS = 3_600_000
-"""How far apart the clocks of two machines, or of a machine and a store, may be."""
+"""Maximum difference between the clocks of two machines, or of a machine and a store."""
 
 
 class Clock(Protocol):

@@ -1,8 +1,8 @@
-"""What each operation is called, reads, changes and removes, and its part in conflicts.
+"""The operations: their names, reads, changes and removals, and their part in conflicts.
 
-This is the only place that says so. A row of `OPERATIONS` is what a command does, or what an entry of
-a log says was done. Rows may share a name in the log: its parameters tell an overwrite from an append.
-A write counts the rows that it removes as read, whatever it opens.
+This is their only home. A row of `OPERATIONS` describes a command, or an operation recorded in a
+log. Rows may share a name in the log: its parameters distinguish an overwrite from an append. The
+rows a write removes always count as read.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Family(StrEnum):
-    """The operations that pages count and draw together, in their order there."""
+    """The operations pages count and draw together, in display order."""
 
     WRITE = "write"
     MERGE = "merge"
@@ -26,7 +26,7 @@ class Family(StrEnum):
 
 
 class StatementKind(StrEnum):
-    """The part of a write in conflicts: writes of one kind conflict with the same writes."""
+    """The part of a write in conflicts: writes of one kind have the same conflicts."""
 
     INSERT = "insert"
     INSERT_SELECT = "insert select"  # from the table itself
@@ -37,14 +37,14 @@ class StatementKind(StrEnum):
     OVERWRITE = "overwrite"
     TRUNCATE = "truncate"
     RESTORE = "restore"
-    REPLACE = "replace"  # another table in the place of this one
+    REPLACE = "replace"  # replaces the table
     OPTIMIZE = "optimize"
     ZORDER = "optimize zorder by"
     PURGE = "reorg purge"
-    RESTATE = "restate files"  # to fill in row ids: rows stay where they are
+    RESTATE = "restate files"  # to fill in row ids: rows stay in place
     UPGRADE = "reorg upgrade"
     ALTER = "alter"
-    DROP_COLUMNS = "drop columns"  # which restates the clustering where the table knows it
+    DROP_COLUMNS = "drop columns"  # restates the clustering if the protocol has it
     CHECKED_ALTER = "alter that reads rows"
     CLUSTER_BY = "cluster by"
     CREATE = "create"
@@ -52,22 +52,22 @@ class StatementKind(StrEnum):
 
     @property
     def moves_rows(self) -> bool:
-        """Whether it is a compaction: it moves rows and changes none."""
+        """Whether it is a compaction, which moves rows without changing them."""
         return self in ("optimize", "optimize zorder by", "reorg purge")
 
     @property
     def inserts(self) -> bool:
-        """Whether it may write new rows to the table as it is."""
+        """Whether it may insert rows without replacing the table's state."""
         return self in ("insert", "insert select", "stream", "merge", "overwrite")
 
     @property
     def opens_some_files(self) -> bool:
-        """Whether it reads or rewrites some files of the table, and leaves the others alone."""
+        """Whether it reads or rewrites only some files of the table."""
         return self.moves_rows or self in ("update", "delete", "merge", "insert select")
 
 
 class Reads(StrEnum):
-    """The rows of its own table that an operation reads."""
+    """The rows an operation reads of its own table."""
 
     NOTHING = "nothing"
     CONDITION = "the rows of its condition, which the log records"
@@ -77,17 +77,17 @@ class Reads(StrEnum):
 
 
 class Changes(Flag):
-    """What another version of a table has after an operation."""
+    """The parts of a version an operation changes."""
 
     ROWS = auto()
-    FILES = auto()  # which files hold the rows
+    FILES = auto()  # the files of the rows
     COLUMNS = auto()
     PROPERTIES = auto()  # constraints, clustering and the protocol too
     TERMS = COLUMNS | PROPERTIES
 
 
 class NewFiles(StrEnum):
-    """Where the files come from that an operation adds."""
+    """The origin of the files an operation adds."""
 
     NONE = "none"
     WRITTEN = "written by it"
@@ -97,7 +97,7 @@ class NewFiles(StrEnum):
 
 
 class Removes(StrEnum):
-    """What readers of the latest version or of an earlier one no longer find."""
+    """The content no longer available to readers of the latest or an earlier version."""
 
     NOTHING = "nothing"
     ROWS = "some rows"
@@ -115,17 +115,17 @@ class Operation:
     """One operation.
 
     Attributes:
-        name: its name in the log (`commitInfo.operation`), delta-spark's where that has one.
+        name: its name in the log (`commitInfo.operation`), delta-spark's if it has one.
         label: its name in forms.
-        family: the operations that it is counted with.
+        family: the operations it is counted with.
         statement: its part in conflicts.
-        reads: the rows of its own table that it reads, where its source does not name that table.
-        changes: what it changes; a write that is told to may add columns too.
-        files: where the files come from that it adds.
-        removes: what is gone afterwards.
-        command: the kind of the command that does it, before the command's parameters are read.
-        aliases: its other names, in other engines too. A single word also means every unlisted name
-            that begins with it, as a name of a single word does.
+        reads: the rows it reads of its own table, unless its source names this table.
+        changes: its changes; a write may also add columns if requested.
+        files: the origin of its added files.
+        removes: the content it removes.
+        command: the kind of its command, before the command's parameters are read.
+        aliases: its other names, also in other engines. A single word also means every unlisted
+            name beginning with it, like a name of a single word.
     """
 
     name: str
@@ -141,27 +141,27 @@ class Operation:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether its file actions change data, whatever they say of themselves."""
+        """Whether its file actions change data, regardless of their marks."""
         return ROWS in self.changes
 
     @property
     def replaces_table(self) -> bool:
-        """Whether it puts another table in the place of this one: of two, one fails as of two that create it."""
+        """Whether it replaces the table: one of two such operations fails, like two creations."""
         return self.statement is StatementKind.REPLACE
 
     @property
     def replaces_state(self) -> bool:
-        """Whether its result is a whole state of the table: nothing may land in between."""
+        """Whether it sets the table's whole state: no other commit may land in between."""
         return self.replaces_table or self.statement is StatementKind.RESTORE
 
     @property
     def changes_matches(self) -> bool:
-        """Whether it reads some rows to change them, as UPDATE, DELETE and MERGE do."""
+        """Whether it reads rows in order to change them, as UPDATE, DELETE and MERGE do."""
         return self.reads in (Reads.CONDITION, Reads.QUERY) and self.removes is Removes.ROWS
 
     @property
     def may_change_terms(self) -> bool:
-        """Whether its commit may hold metadata: a write that inserts may add columns or move identity marks."""
+        """Whether its commit may have metadata: inserts may add columns or move identity marks."""
         return bool(self.changes & TERMS) or self.statement.inserts
 
 
@@ -210,21 +210,21 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 # fmt: on
 UNKNOWN = Operation("", "", Family.OTHER, StatementKind.MERGE, Reads.TABLE, removes=Removes.ROWS)
-"""An operation whose name says nothing: it may have read every row, and changed any."""
+"""An operation of unknown name: it may have read every row, and changed any."""
 OPERATION_OF_COMMAND: Mapping[str, Operation] = {
     row.command: row for row in OPERATIONS if row.command
 }
-"""The operation of each kind of command, before its parameters are read. A script is what its steps are."""
+"""The operation of each command kind, before its parameters are read; not of scripts."""
 _NAMED = {name: row for row in reversed(OPERATIONS) for name in (row.name, *row.aliases)}
 _BY_FIRST_WORD = {name: row for name, row in _NAMED.items() if " " not in name}
 _BY_NAME = _NAMED | {k.replace("_", " ").upper(): row for k, row in OPERATION_OF_COMMAND.items()}
 
 
 def operation_named(name: str | None, parameters: Mapping[str, Any] | None = None) -> Operation:
-    """Return the operation that a log, a conflict or a job's kind names; `UNKNOWN` where none fits.
+    """Return the operation named in a log, a conflict or a job; `UNKNOWN` if there is none.
 
-    The `operationParameters` of a log entry tell operations of one name apart; without them it is the
-    first of these.
+    The `operationParameters` of a log entry distinguish operations of one name; without them the
+    first is returned.
     """
     operation = _find_operation(name or "")
     given = parameters or {}
@@ -236,12 +236,12 @@ def operation_named(name: str | None, parameters: Mapping[str, Any] | None = Non
 
 
 def name_in_log(kind: str) -> str:
-    """Return the name under which a kind of command is committed; a script's is its own."""
+    """Return the logged name of a command's kind; scripts have their own."""
     return operation_named(kind).name or kind.upper()
 
 
 def _is_given(value: object) -> bool:
-    """Return whether a parameter of a log entry names anything: many engines write lists as texts."""
+    """Return whether a parameter of a log entry has a value: many engines write lists as text."""
     return (value if isinstance(value, str | None) else str(value)) not in (None, "", "[]", "null")
 
 

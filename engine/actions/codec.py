@@ -67,10 +67,10 @@ _FILE_LINES: dict[str | bytes, msgspec.json.Decoder[_AddLine | _RemoveLine]] = {
     **dict.fromkeys((b'{"add":', '{"add":'), msgspec.json.Decoder(_AddLine)),
     **dict.fromkeys((b'{"remov', '{"remov'), msgspec.json.Decoder(_RemoveLine)),
 }
-"""What nearly every line of a large commit is, by its first seven bytes: decoded in one pass."""
+"""Decoders of the most common lines of large commits, by their first seven bytes."""
 _NOTHING = (b"", b"{}")
 _TEXT_MAPS = ("configuration", "partitionValues")
-"""Maps of texts, in which some writers leave numbers and booleans as they are."""
+"""Maps of texts, in which some writers store plain numbers and booleans."""
 _REMEDY = "Repair the log with the engine that wrote it."
 
 

@@ -7,7 +7,7 @@ import msgspec
 from engine.actions.integers import Long
 
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
-"""The operations of the two commits by which a VACUUM says that it deletes files."""
+"""The operations of a VACUUM's two commits, before and after it deletes files."""
 
 
 class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

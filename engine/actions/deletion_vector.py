@@ -6,7 +6,7 @@ from engine.actions.integers import Long, Size
 
 
 class DeletionVectorDescriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The location of a deletion vector: `storage_type` u (relative), p (absolute) or i (inline)."""
+    """A deletion vector's location: `storage_type` u (relative), p (absolute) or i (inline)."""
 
     storage_type: str
     path_or_inline_dv: str

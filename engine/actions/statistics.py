@@ -20,7 +20,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _LOST_SECONDS = timedelta(seconds=59)
 _OFFSET = re.compile(r":\d\d(\.\d*)?[+-]\d\d:?\d\d$")
 MALFORMED = (ValueError, ArithmeticError, RecursionError)
-"""What decoding text that is no statistics raises."""
+"""Errors raised when text is not valid statistics."""
 
 
 class _RowCount(msgspec.Struct, rename="camel"):

@@ -20,9 +20,9 @@ from engine.schema.types import StructType
 from engine.vocabulary import OPERATION_OF_COMMAND, Operation, Reads, Removes
 
 COMMANDS: "dict[str, type[Command]]" = {}
-"""Every command by its kind."""
+"""All commands by kind."""
 PARSE: dict[str, Callable[[Any], Any]] = {"source": source_from_json}
-"""From JSON, the kinds of field that are not plain values."""
+"""Converters from JSON for field kinds other than plain values."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from engine.vocabulary import (
 )
 
 DESCRIPTION = "comment"
-"""The property by which SET TBLPROPERTIES, as in Spark, changes the table's description."""
+"""The property that sets the table's description in SET TBLPROPERTIES, as in Spark."""
 
 
 @dataclass(frozen=True)

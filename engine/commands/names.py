@@ -9,7 +9,7 @@ from engine.expressions.render import quote_string
 from engine.schema.column_paths import column_path
 
 ANY_TABLE = "t"
-"""How a statement calls the table that its run or its job names."""
+"""A statement's name for the table of its run or job."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATEMENT_WORDS = frozenset(
     [

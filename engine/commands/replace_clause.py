@@ -18,7 +18,7 @@ from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 
 TARGET = "__lake_table"
-"""What the table is called in a condition that this module writes."""
+"""The table's name in conditions rendered here."""
 _SOURCE = "__lake_new_rows"
 _FEW = 1000
 

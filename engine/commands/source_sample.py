@@ -45,7 +45,7 @@ TYPES = (
     "STRING", "BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL(18,2)", "BOOLEAN",
     "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY",
 )  # fmt: skip
-"""Types that are offered; any other that a column definition takes may be written, too."""
+"""The types offered; any other valid type may be typed in, too."""
 
 
 @dataclass(frozen=True, slots=True)

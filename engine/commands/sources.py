@@ -18,7 +18,7 @@ FORMATS = ("csv", "json", "parquet", "orc")
 BAD_ROWS = ("fail", "drop", "null")
 MAX_ROWS = 10_000
 _PARSED = 1000
-"""So many values are parsed before the statement runs, which parses them all."""
+"""Number of values parsed in advance; the run parses them all."""
 _VALUES = "written_out"
 
 
@@ -261,7 +261,7 @@ class ArrowSource:
 
 
 Sendable: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
-"""The sources that a request can carry."""
+"""The sources a request can contain."""
 Source: TypeAlias = Sendable | DataFrameSource | ArrowSource
 SOURCES: dict[str, type[Sendable]] = {
     source_type.kind: source_type

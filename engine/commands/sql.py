@@ -199,7 +199,7 @@ NOT_OF_A_TABLE = {
     ),
     "OPTIONS": ("OPTIONS are not understood: a table has properties.", "Use TBLPROPERTIES."),
 }
-"""What Spark takes after the columns of a table, and this grammar does not: the refusal and the remedy."""
+"""Clauses Spark allows after a table's columns and this grammar refuses: error and remedy."""
 
 STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,
@@ -216,7 +216,7 @@ STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "ALTER": alter,
     "COMMENT": comment,
 }
-"""What reads a statement, by its first word."""
+"""Parsers of statements, by first word."""
 
 
 def describe_syntax(read: Callable[[StatementCursor], Command]) -> str:

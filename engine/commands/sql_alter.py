@@ -125,7 +125,7 @@ def _change(cursor: StatementCursor, table: str) -> Command:
 
 
 def _hive_change(cursor: StatementCursor, column: str, table: str, position: int) -> Command:
-    """Parse `CHANGE a a TYPE [COMMENT 'text'] [FIRST | AFTER b]` with a new type and no other change."""
+    """Parse `CHANGE a a TYPE [COMMENT 'text'] [FIRST | AFTER b]` if only the type changes."""
     again = cursor.peek(1) not in {"", "."} and cursor.token(1) is not None
     if not again:
         cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
@@ -209,7 +209,7 @@ CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]]
     (("CLUSTER", "BY"), _cluster),
     (("DROP", "FEATURE"), _drop_feature),
 )
-"""What reads a change, by its words."""
+"""Parsers of changes, by their words."""
 
 OTHER_CHANGES = {
     "REPLACE COLUMNS": "Use ADD COLUMNS, ALTER COLUMN and DROP COLUMNS, with ; between them.",
@@ -220,7 +220,7 @@ OTHER_CHANGES = {
     "SET LOCATION": "Register the table that is there.",
     "ADD CHECK": "Give the constraint a name: ADD CONSTRAINT name CHECK (condition).",
 }
-"""Changes of Spark that are refused, with what to do instead."""
+"""Spark's changes refused here, with the alternative."""
 
 
 def comment(cursor: StatementCursor) -> SetProperties | ChangeColumn:

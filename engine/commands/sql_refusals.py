@@ -18,7 +18,7 @@ from engine.expressions.render import quote_string
 
 _TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT"})
 _KINDS_OF_BEGIN = frozenset({"", ";", "ATOMIC", "TRANSACTION", "TRAN", "WORK"})
-"""What stands after a BEGIN that opens a transaction; else a script of statements follows."""
+"""Words after a BEGIN that opens a transaction; otherwise a script follows."""
 _QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _READS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN"})
 _OBJECTS = {
@@ -28,7 +28,7 @@ _OBJECTS = {
     "HISTORY": "history",
     "DETAIL": "summary",
 }
-"""What SHOW and DESCRIBE ask for, and the page of a table that has it."""
+"""Objects of SHOW and DESCRIBE, and the table's page with them."""
 _LISTS = frozenset({"TABLES", "VIEWS", "SCHEMAS", "DATABASES", "CATALOGS"})
 _PAGES = {
     "data": "the page Rows of the table",
@@ -44,7 +44,7 @@ _IN_PYTHON = {
     "files": "snapshot().add_files()",
     "history": "history()",
 }
-"""The same of an `engine.table.DeltaTable`."""
+"""Objects of SHOW and DESCRIBE, and their methods of `engine.table.DeltaTable`."""
 
 
 def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementError:

@@ -15,7 +15,7 @@ from engine.expressions.operands import RESERVED
 from engine.schema.write_errors import SetTwiceError
 
 ENDS = ("WITH (", "DRY RUN", ";")
-"""What may follow the conditions and assignments of a statement."""
+"""Words that may follow the conditions and assignments of a statement."""
 _AFTER_TABLE = ("PARTITION", "IF", "BY", "WITH", "REPLACE", "VALUES", "SET")
 _QUERIES = ("( SELECT", "( WITH", "( VALUES")
 

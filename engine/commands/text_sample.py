@@ -56,9 +56,9 @@ _FEWEST_ROWS = 20
 _MAX_DEPTH = 30
 _VOID = PrimitiveType("void")
 _WIDE = DecimalType(38, 0)
-"""Of whole numbers that do not fit 64 bits."""
+"""The type of whole numbers over 64 bits."""
 _DIGITS = PrimitiveType("digits")
-"""Of numbers with whole ones among them that neither 64 bits nor `_WIDE` hold: they become text."""
+"""The type of numbers with whole ones beyond `_WIDE`: they become text."""
 _WIDE_LIMIT = 10**38
 _LONG_DIGITS = 19  # the limit of 64 bits
 _WIDE_WHOLE = re.compile(r"^[+-]?(?:0|[1-9][0-9]{0,37})\Z")

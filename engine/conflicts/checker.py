@@ -197,9 +197,9 @@ CHECKS: tuple[ConflictCheck, ...] = (
 CHECK_OF: Mapping[Rule, ConflictCheck] = {check.rule: check for check in CHECKS}
 RULE_OF_ERROR: Mapping[str, Rule] = {check.error.__name__: check.rule for check in CHECKS}
 RULE_OF_CODE: Mapping[str, Rule] = {check.error.code: check.rule for check in CHECKS}
-"""The rule that an exception or its code most often stands for: of two with one, the last."""
+"""The most common rule of an exception or its code: for two with one code, the last."""
 FILE_RULES = frozenset({Rule.DATA_ADDED, Rule.READ_FILE_REMOVED, Rule.REMOVED_FILE_REMOVED})
-"""The rules about files, which rows may resolve."""
+"""The rules about files, resolvable by rows."""
 
 
 def find_conflict(

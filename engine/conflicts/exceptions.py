@@ -201,4 +201,4 @@ TRANSACTIONS_ELSEWHERE = (
     " statement raises `MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT` until `ROLLBACK`."
     " Roll back, and run all of its statements again."
 )
-"""What the newer transactions of Databricks are, and what ends one."""
+"""Databricks' newer multi-statement transactions, and the reasons they end."""

@@ -1,8 +1,8 @@
-"""Commits that only enable features which running writers need not heed.
+"""Commits that only enable features, and need not stop running writers.
 
-delta-spark 4.1 and later lets a running write pass such a commit; here a table has to ask for it
-(`RESOLUTION_PROPERTY`). What the write staged stays valid: nobody has to write deletion vectors, each
-attempt chooses its in-commit timestamp anew, and checkpoints are written after the commit.
+delta-spark 4.1 and later lets a running write pass such a commit; here a table must request it
+(`RESOLUTION_PROPERTY`). The write's staged files stay valid: deletion vectors are optional, each
+attempt chooses its own in-commit timestamp, and checkpoints are written after the commit.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +32,14 @@ _ENABLES: Mapping[str, tuple[str, Callable[[str], bool]]] = {
 _SET_ONCE = frozenset(
     {"delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp"}
 )
-"""What comes with enabling in-commit timestamps, and may be added but not changed."""
+"""Properties set when in-commit timestamps are enabled: they may be added but not changed."""
 
 
 def find_enabled_features(current: CurrentTransaction, winner: WinningCommit) -> tuple[str, ...]:
-    """Return the features that a winning commit only enabled; empty if it did anything else.
+    """Return the features a winning commit only enabled; empty if it did anything else.
 
-    Empty also if the table does not ask for it, or if this transaction is more than a write of rows.
+    Also empty if the table does not request this, or if this transaction is more than a write of
+    rows.
     """
     metadata, protocol = current.metadata, current.protocol
     if metadata is None or protocol is None or current.changes_terms:

@@ -46,7 +46,7 @@ FORECASTS = (
     Verdict.SAME_FILES,
     Verdict.ALWAYS,
 )
-"""The verdicts on two operations, the mildest first."""
+"""The verdicts on two operations, mildest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

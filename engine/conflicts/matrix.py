@@ -29,9 +29,9 @@ DEFINITIONS = (
     StatementKind.UPGRADE,
     StatementKind.CLUSTER_BY,
 )
-"""What changes what a table is; to others each is a winning commit alone."""
+"""Changes of a table's definition; in the matrix they are winning commits only."""
 MATRIX_VERDICTS = (Verdict.NEVER, Verdict.SAME_ROW, Verdict.SAME_FILES, Verdict.ALWAYS)
-"""The verdicts of cells, the mildest first."""
+"""The verdicts of cells, mildest first."""
 
 
 STATEMENTS = (
@@ -42,7 +42,7 @@ STATEMENTS = (
     StatementKind.OPTIMIZE,
     StatementKind.ZORDER,
 )
-"""The statements that have a row of their own."""
+"""The statements with a row of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.vocabulary import operation_named
 
 UNTRACED = "the winning commit rewrote rows in a way that cannot be traced"
-"""The note of evidence that leaves files of the winning commit unsettled."""
+"""The note of evidence that leaves files of the winning commit unresolved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ SUBQUERY = "its condition contains a subquery"
 NOT_DETERMINISTIC = "its condition is not deterministic"
 COMPLEX_VALUES = "its condition uses struct, array or map values"
 READS_TARGET = "its source reads the target"
-"""Why a MERGE that takes its rows from the table it changes is decided at file level."""
+"""Why a MERGE with its own target as source is decided at file level."""
 
 
 def read_predicate(

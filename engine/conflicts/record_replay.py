@@ -18,7 +18,7 @@ from engine.conflicts.sample_table import TableSetting
 from engine.vocabulary import StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
-"""What is said of a recorded write."""
+"""The verdicts on a recorded write."""
 ENABLED = "the winning commit only enabled features that need not be heeded"
 _TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 _APPEND = ForecastSide(kind=StatementKind.INSERT)

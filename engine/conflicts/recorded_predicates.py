@@ -28,7 +28,7 @@ from engine.schema.types import BOOLEAN, DATE, STRING, DecimalType, StructType
 from engine.snapshot.data_skipping import Skipper
 
 READS_PREDICATE_ONLY = "lakeui.readsPredicateOnly"
-"""The tag of a commit whose predicate is all that it read: no value that it set reads the table."""
+"""The tag of a commit whose predicate covers all its reads: no assigned value reads the table."""
 _COMPARISONS = frozenset(
     {"=", "<=>", "<>", "!=", "<", "<=", ">", ">=", "in", "isnull", "isnotnull"}
 )

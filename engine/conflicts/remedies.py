@@ -47,12 +47,12 @@ OF_FILES = (
     RemedyKind.OFF_FRESH_DATA,
     RemedyKind.COMPACT_IN_QUIET,
 )
-"""What can help against the three conflicts of files, best first."""
+"""Remedies for the three conflicts about files, best first."""
 OF_NO_CHECK: Mapping[str, tuple[RemedyKind, ...]] = {
     "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": (RemedyKind.FEWER_COMMITS,),
     "DELTA_CONCURRENT_WRITE": (RemedyKind.APART_IN_TIME,),
 }
-"""What can help against the codes that no check stands behind."""
+"""Remedies for codes without a check."""
 _BEFORE_A_RETRY = (RemedyKind.CREATE_FIRST,)
 _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
@@ -321,4 +321,4 @@ _SPECIAL: Mapping[RemedyKind, Callable[[Situation], _Words | None]] = {
     RemedyKind.DELETION_VECTORS: _vectors_words,
     RemedyKind.PLAIN_CONDITION: _plain_words,
 }
-"""The remedies whose words depend on the conflict."""
+"""The remedies whose texts depend on the conflict."""

@@ -34,7 +34,7 @@ ADD_CONDITION: Mapping[str, tuple[str, str]] = {
         "A write that reads or replaces the whole table conflicts with every other write to it.",
     ),
 }
-"""Of statements to which no WHERE can be put."""
+"""Texts for statements without a WHERE."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from engine.conflicts.eligibility import ROW_TRACKING_PROPERTY, VECTORS_PROPERTY
 from engine.conflicts.isolation import IsolationLevel
 
 AS_IT_WAS = TrialChange()
-"""Nothing: what conflicted must conflict again, or the copy tells nothing."""
+"""No change: the conflict must recur, or the copy proves nothing."""
 _LATER = TrialChange(after_winners=True)
 
 CHANGES: Mapping[RemedyKind, TrialChange] = {
@@ -29,7 +29,7 @@ CHANGES: Mapping[RemedyKind, TrialChange] = {
         properties={ROW_TRACKING_PROPERTY: "true"}, winners_again=True
     ),
 }
-"""What is changed for a remedy. To begin later is one change, whatever has the write begin later."""
+"""The change of each remedy. Starting later is the same change for every reason."""
 SERIALIZABLE = TrialChange(properties={"delta.isolationLevel": str(IsolationLevel.SERIALIZABLE)})
 _YOURS = "it depends on the condition that you choose: try one below"
 _LAYOUT = "the whole table would have to be written again"
@@ -43,5 +43,5 @@ WHY_NOT: Mapping[RemedyKind, str] = {
     RemedyKind.LAYOUT: _LAYOUT,
     RemedyKind.IDENTITY: _LAYOUT,
 }
-"""Why a remedy cannot be tried; of those left out, because it is done elsewhere than at the table."""
+"""Why a remedy cannot be tried; omitted ones are not applied to the table itself."""
 ELSEWHERE = "it changes other programs, not this write or its table"

@@ -16,7 +16,7 @@ from engine.expressions.types import FLOATS
 from engine.schema.types import BOOLEAN, LONG, STRING, DataType, MapType
 
 _MOST_CHARACTERS = 2**31 - 1
-"""How many a SUBSTRING without a length takes: so few that it may end before the text does."""
+"""The length of a SUBSTRING without one, which may be shorter than the text."""
 
 
 def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Operation:
@@ -240,4 +240,4 @@ FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     "reverse": _text(lambda text: text[::-1]),
     "ascii": _text(lambda text: ord(text[0]) if text else 0),
 }
-"""What is missing here raises `CannotEvaluateError`: Spark knows it, Arrow does not."""
+"""Functions missing here raise `CannotEvaluateError` and are left to Spark."""

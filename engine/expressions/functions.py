@@ -37,9 +37,9 @@ _MAX_PAD = 1000
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "pmod"})
 PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
-"""Functions whose second argument is a length, which must be a literal up to this."""
+"""Functions whose second argument, a length, must be a literal up to this limit."""
 GROWING = frozenset({"replace", "regexp_replace"})
-"""Functions that multiply the length of a string: never nested, and literals in them are short."""
+"""Functions that may multiply a string's length: never nested, and with short literals only."""
 MAX_REPLACEMENT = 100
 
 
@@ -297,7 +297,7 @@ FOLDED = {
     "now": TIMESTAMP,
     "localtimestamp": TIMESTAMP_NTZ,
 }
-"""Functions of the hour: replaced by their value when the text is parsed."""
+"""Functions of the current time, replaced by their value on parsing."""
 
 OPERATORS: dict[str, Function] = {operator.name: operator for operator in _OPERATORS}
 GROUPS: dict[str, tuple[Function, ...]] = {
@@ -336,7 +336,7 @@ ALIASES = {
     "rlike": "regexp_like",
     "struct": "named_struct",
 }
-"""Other names of the same functions, as people write them."""
+"""Aliases of functions."""
 
 
 SEVERAL_ROWS = frozenset(
@@ -345,7 +345,7 @@ SEVERAL_ROWS = frozenset(
         *("stack", "json_tuple", "variant_explode", "unnest"),
     )
 )
-"""Functions of Spark that give several rows for one."""
+"""Spark's functions that return several rows for one."""
 
 
 def find(name: str) -> Function | None:

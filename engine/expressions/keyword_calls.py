@@ -24,7 +24,7 @@ from engine.schema.types import (
 
 Reading: TypeAlias = Callable[[], Expression]
 _VALUE = 5
-"""The level of what stands before IN: IN itself is no operator there."""
+"""The level of the operand before IN, where IN is not an operator."""
 _PARTS = {
     "YEAR": "year",
     "QUARTER": "quarter",
@@ -55,14 +55,14 @@ _CASTS: dict[str, DataType] = {
     **{name: NAMED_TYPES[name] for name in _ATOMS},
     "DECIMAL": DecimalType(10, 0),
 }
-"""Spark's functions that are named after the type they cast to."""
+"""Spark's functions named after the type they cast to."""
 KEYWORD_CALLS = frozenset(
     (
         *("extract", "date_part", "datepart", "position", "locate", "dateadd", "timestampadd"),
         *map(str.lower, _CASTS),
     )
 )
-"""Those whose names are no function's."""
+"""Keyword calls without a function of their name."""
 
 
 class KeywordCalls(NestedOperands, ABC):

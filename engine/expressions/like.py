@@ -20,9 +20,9 @@ from engine.schema.types import BOOLEAN, INTEGER, STRING
 
 LIKE = frozenset({"like", "ilike"})
 MAX_WILDCARDS = 500
-"""Of one pattern: java.util.regex takes a stack frame for each, and Spark ends where the stack does."""
+"""Limit per pattern: java.util.regex needs a stack frame for each wildcard."""
 FOR_SPARK = frozenset({"rlike", "regexp_replace", "raise_error"})
-"""Functions of Spark that stand in what `adapt_to_spark` gives, and that no text may call."""
+"""Spark functions used by `adapt_to_spark` that no text may call."""
 
 _ESCAPE = "\\"
 _BEGIN, _NEXT_PIECE, _END = r"(?s)\A(?>", ")(?>.*?", r"\z)"

@@ -218,7 +218,7 @@ def interval_literal(amount: str, unit: str) -> Literal | None:
 
 
 def interval_text(text: str) -> Literal | None:
-    """Parse `INTERVAL 'amount unit …'`; return None for unknown words, or months mixed with days."""
+    """Parse `INTERVAL 'amount unit …'`; return None for unknown words or mixed months and days."""
     words = trim_text(text).split(" ") if len(text) <= _MAX_INTERVAL_TEXT else []
     words = [word for word in words if word]
     words = words[words[:1] == ["interval"] :]

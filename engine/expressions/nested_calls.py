@@ -14,7 +14,7 @@ from engine.schema.types import STRING, ArrayType, DataType, MapType, StructType
 
 NESTED = frozenset({"named_struct", "from_json", "field", "aggregate"})
 MAX_LAMBDAS = 2
-"""How deep lambdas may stand in one another: each level multiplies by the length of its array."""
+"""Limit of nested lambdas: each level multiplies the work by the length of its array."""
 _CHOICES = frozenset({"case", "if", "coalesce", "nvl2", "nullif", "lambda"})
 
 

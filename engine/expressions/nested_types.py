@@ -154,8 +154,9 @@ LAMBDAS = {
     "transform_keys": ((1, "entry"), (2,)),
     "transform_values": ((1, "entry"), (2,)),
 }
-"""Functions that take a lambda: how many values come first and what it is called with, and how many
-variables it may have."""
+"""Functions with a lambda: the number of values before it, its arguments, and the allowed numbers of
+variables.
+"""
 
 
 def variables(kind: str, types: Sequence[DataType], count: int) -> list[DataType] | None:

@@ -41,7 +41,7 @@ _VALUES = ("CASE", "WHEN", "THEN", "ELSE", "END", "NULL", "TRUE", "FALSE", "INTE
 _CALLS = ("CAST", "TRY_CAST", "OVER", "FILTER", "WITHIN", "COLLATE", "USING")
 _SELECT = ("DISTINCT", "FROM", "SELECT", "WHERE", "EXISTS", "ANY", "SOME", "ALL", "LATERAL")
 KEYWORDS = frozenset({*_LOGIC, *_VALUES, *_CALLS, *_SELECT})
-"""Words that go on with an expression where a value has ended: no alias unless AS stands before."""
+"""Words that continue an expression after a value: no alias without AS."""
 RESERVED = frozenset(
     (
         *(
@@ -93,11 +93,11 @@ RESERVED = frozenset(
         "WITHIN",
     )
 )
-"""Words that are no column unless they stand in backticks.
+"""Words that are no column without backticks.
 
-Spark's own list of reserved words (`sql_keywords()` with `enforceReservedKeywords`); those of them that
-no grammar here knows (`USER`, `TIME`, `SQL`, …) are left free, and so are the words of joins, which
-Spark takes for columns wherever a value begins.
+Spark's own list of reserved words (`sql_keywords()` with `enforceReservedKeywords`), except those no
+grammar here uses (`USER`, `TIME`, `SQL`, …), and the words of joins, which Spark accepts as columns
+wherever a value begins.
 """
 
 Nested = Callable[["Operands", str], Expression]

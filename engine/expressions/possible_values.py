@@ -37,7 +37,7 @@ from engine.expressions.types import common_type, is_complex
 from engine.schema.types import BOOLEAN, DataType
 
 Files: TypeAlias = Sequence[Any]
-"""Whatever the columns' readers take."""
+"""The input of the columns' readers."""
 Read: TypeAlias = Callable[[Files], Sequence[ValueRange]]
 """The range of an expression in each file."""
 Test: TypeAlias = Callable[[Files], Sequence[TruthValues]]

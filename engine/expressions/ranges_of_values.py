@@ -17,7 +17,7 @@ from engine.expressions.types import FLOATS, INTEGRALS
 from engine.schema.types import DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, DataType, DecimalType
 
 _ORDER_KEEPING = {"year": 0, "trunc": 0, "date_trunc": 1, "date_add": 0, "date_sub": 0}
-"""Functions that keep the order of the argument at that place."""
+"""Functions that preserve the order of the argument at this index."""
 _NO_ANSWER = -1
 
 

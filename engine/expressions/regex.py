@@ -13,7 +13,7 @@ from engine.errors import ExpressionError
 
 MAX_PATTERN = 500
 MAX_TEXT = 10_000
-"""Characters of a text that is matched: Spark refuses a longer one."""
+"""Limit of a matched text's length: Spark refuses a longer one."""
 _MAX_COUNT = 1000
 _MAX_WAYS = 64
 _OTHER, _LINE_END = (

@@ -11,7 +11,7 @@ from engine.schema.text_lengths import char_length
 from engine.schema.types import DataType, StructField, StructType
 
 _COMPARED = 300
-"""With how many names an unknown one is compared: the comparison is slow."""
+"""Limit of names compared with an unknown one, since comparison is slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,4 +104,4 @@ _ALIKE: dict[str, Callable[[_Types], bool]] = {
     "substring": _part_of_text,
     "get": _entry,
 }
-"""What a call of a function needs of its arguments' types to mean the same in every session."""
+"""Requirements on a call's argument types for the same result in every session."""

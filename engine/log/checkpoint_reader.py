@@ -286,7 +286,7 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
 
 
 def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
-    """Build a column of nulls in chunks which share memory."""
+    """Build a column of nulls in chunks with shared memory."""
     chunk = pa.nulls(min(count, _BATCH_ROWS), kind)
     whole, rest = divmod(count, _BATCH_ROWS)
     return pa.chunked_array([*[chunk] * whole, chunk.slice(0, rest)], kind)

@@ -22,7 +22,7 @@ from engine.storage.base import FileStatus, Store
 
 _LISTED_FOR_MS, _MOST_SEEN = 3_600_000, 1_000
 _seen: dict[str, "_OldestFile"] = {}
-"""By the root of the table."""
+"""By the table's root."""
 _TEMPORARY = re.compile(r"\.[\w.\-]+\.[0-9a-f]{32}\.tmp")  # as engine.storage.local names them
 
 

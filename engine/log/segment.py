@@ -33,7 +33,7 @@ STATES = frozenset(
         LogFileKind.CHECKPOINT_V2,
     }
 )
-"""The files whose names say that there was a version."""
+"""The kinds of files that prove a version existed."""
 
 
 @dataclass(frozen=True, slots=True)

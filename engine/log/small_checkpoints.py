@@ -12,9 +12,9 @@ from engine.storage.base import FileStatus, Store
 from engine.storage.local import LocalStore
 
 _MOST_BYTES, _MOST_KEPT = 1024 * 1024, 32
-"""Of each as it is read; its file is no larger."""
+"""Limits of a cached file's size and of the number of files."""
 _SETTLED_MS = 50
-"""Two writes to one file within a tick of the system's clock look like one."""
+"""Two writes to a file within one tick of the system's clock are indistinguishable."""
 
 _kept: dict[tuple[str, FileStatus], CheckpointContent] = {}
 

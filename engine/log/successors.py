@@ -10,7 +10,7 @@ _ASKED = 8
 
 
 def has_none(store: Store, tip: Tip | None) -> bool:
-    """Return whether a log's tip is certainly unchanged and still the latest; False proves nothing."""
+    """Return whether a log's tip is certainly unchanged and the latest; False proves nothing."""
     if not _is_unchanged(store, tip) or tip is None:
         return False
     return store.stat(commit_path(tip.version + 1)) is None and is_latest(store, tip.version)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from engine.storage.uri import real_place
 
 RunningSince = Callable[[], int | None]
-"""Tells when the oldest operation began that may be writing elsewhere, None where there is none."""
+"""Returns the start of the oldest operation that may write elsewhere, None if there is none."""
 
 _running: dict[str, dict[str, tuple[int, str]]] = {}
 _lock = threading.Lock()

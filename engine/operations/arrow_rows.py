@@ -60,7 +60,7 @@ FOR_SPARK = (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-"""What Spark is asked about, where there is one: it can do it, or says better why it cannot be done."""
+"""Errors passed on to Spark, if available: it may succeed, or has a better error."""
 
 
 def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:

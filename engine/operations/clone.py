@@ -50,7 +50,7 @@ _ROW_COLUMNS = (
 )
 _PROTECTION = "checkpointProtection"
 _OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
-"""Properties that speak of a table's own history and rows: a clone does not take them over."""
+"""Properties about a table's own history and rows, which a clone does not inherit."""
 _FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names only the source's files
 _KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
 

@@ -34,7 +34,7 @@ from engine.spark.zorder import RankSample, sort_by_zorder
 CLUSTERED = "liquid"
 _SAMPLE_FILES = 64
 _ENOUGH = 0.5
-"""Clustered files smaller than this share of the target are clustered again with new ones."""
+"""Clustered files below this share of the target size are clustered again with new ones."""
 
 
 def files_to_cluster(snapshot: Snapshot, target_bytes: int, *, full: bool) -> list[AddFile]:

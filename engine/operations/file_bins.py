@@ -9,7 +9,7 @@ from engine.conflicts.row_counts import physical_rows
 from engine.protocol.iceberg_compat import is_tagged
 
 MAX_DELETED_RATIO = 0.05
-"""A file with a larger share of deleted rows is rewritten even if it is large and alone."""
+"""A file with a larger share of deleted rows is rewritten even if it is large and single."""
 
 Bin = tuple[AddFile, ...]
 

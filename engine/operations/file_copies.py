@@ -19,7 +19,7 @@ from engine.storage.uri import open_store
 STAGE = "copy files"
 AT_ONCE = 8
 TRUSTED_MS = 24 * 3600 * 1000
-"""How old a copy of an earlier run may be: a VACUUM might be about to remove an older one."""
+"""Maximum age of an earlier run's copy: a VACUUM might be removing an older one."""
 _PIECE_BYTES = 8 * 1024 * 1024
 _LOOK_SECONDS = 1.0
 

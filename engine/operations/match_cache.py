@@ -19,7 +19,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.row_positions import FileDeletion
 
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of deletion vectors that are held from one attempt to the next."""
+"""Size limit of deletion vectors kept from one attempt to the next."""
 
 
 @dataclass(frozen=True)

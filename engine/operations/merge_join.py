@@ -23,7 +23,7 @@ _MOST_PAIRS = 2_000_000
 _MOST_PAIRED_BYTES = 512 * 1024 * 1024
 _SOURCE = "\0source."
 _KEYS = {*INTEGRALS, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ, BOOLEAN}
-"""The types of which Arrow joins what Spark joins: null equals nothing, and there is no NaN."""
+"""The key types Arrow joins exactly as Spark: null equals nothing, and there is no NaN."""
 Numbers = NDArray[np.int64]
 
 

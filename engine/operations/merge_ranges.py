@@ -33,9 +33,9 @@ _ORDERED = _INTEGERS | {STRING, DATE, TIMESTAMP}
 
 
 Bounds: TypeAlias = Sequence[tuple[object, object] | None]
-"""The least and the greatest of each of some values, both None where all of one are null.
-
-None in their place where Python cannot hold them: its calendar has the years 1 to 9999."""
+"""The minimum and maximum of each value, both None if all are null; None instead of both if Python
+cannot represent them: its calendar has the years 1 to 9999.
+"""
 
 
 def source_ranges(

@@ -12,9 +12,9 @@ from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 
 Resolve = Callable[[str], DeltaTable]
-"""Opens the table that a statement names."""
+"""Opens a table named by a statement."""
 FollowUpRunner = Callable[[Optimize], OperationResult | None]
-"""Has a compaction done, at once, or later by another: then it returns None."""
+"""Runs a compaction at once, or leaves it to another run and returns None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 
     Raises:
         VersionNotFoundError, TimestampOutOfRangeError: the log no longer has the version.
-        DataFileError: files of that version have been vacuumed.
+        DataFileError: files of the version have been vacuumed.
         ColumnMappingRestoreError: the version predates column mapping.
         RequestError: a VACUUM may be deleting them at this moment.
         ConflictError: a concurrent transaction committed.

@@ -128,7 +128,7 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     Vacuum: vacuum,
 }
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-"""Before a retry, at most: writers of one row that begin again at once only meet again."""
+"""Limits of the pause before a retry: writers of one row must not retry simultaneously."""
 _SEVERAL_COMMITS = (Optimize, Reorg, Stream, Vacuum)
 
 

@@ -20,7 +20,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
 Perform = Callable[[int, Command], OperationResult]
-"""Does a step by its number, from 0."""
+"""Runs a step by its number, from 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class WriteTerms:
         """Return the terms of a version.
 
         Raises:
-            UnsupportedTypeError: a column of a type that only other engines have.
+            UnsupportedTypeError: a column has a type only other engines support.
         """
         check_supported(snapshot.schema)
         return cls(snapshot.metadata, snapshot.protocol, snapshot.clustering_paths)

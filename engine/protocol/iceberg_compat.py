@@ -23,7 +23,7 @@ COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 COMPAT_VERSION = 2
 TYPE_CHANGES_KEY = "delta.typeChanges"
 ICEBERG_DIRECTORY = "metadata"
-"""Where the Iceberg metadata lies, under the table."""
+"""The directory of the Iceberg metadata below the table."""
 _FORMAT = "iceberg"
 _TYPES = frozenset(
     {

@@ -283,7 +283,7 @@ _ENUMERATED = frozenset(
         "delta.autoOptimize.autoCompact",
     }
 )
-"""Properties whose values are of a list."""
+"""Properties with enumerated values."""
 _OTHER_KEYS = frozenset(
     {
         "delta.checkpointRetentionDuration",
@@ -297,7 +297,7 @@ _OTHER_KEYS = frozenset(
     }
 )
 CONSTRAINT_PREFIX = "delta.constraints."
-"""What the keys of properties that are CHECK constraints begin with."""
+"""The key prefix of properties for CHECK constraints."""
 _FREE_PREFIXES = (
     CONSTRAINT_PREFIX,
     "delta.feature.",

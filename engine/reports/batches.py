@@ -10,13 +10,13 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 Event = Mapping[str, Any]
-"""An event by the dashboard's names. `conflict` may be the engine's own value: it is read when sent."""
+"""An event with the dashboard's names; `conflict` may be the engine's value until it is sent."""
 
 MAX_EVENTS = 200
 MAX_BODY_BYTES = 4_000_000
 MAX_EVENT_BYTES = 400_000
 _PASSWORD = re.compile(r"(://[^/\s:@]{1,256}):[^/\s@]{1,1024}@")
-"""Of a location; what stands before an @ alone is the container of an Azure store."""
+"""The password in a location; without a colon, the part before @ is an Azure container."""
 _LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
 
 

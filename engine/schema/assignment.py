@@ -37,7 +37,7 @@ _CASTS: dict[str, frozenset[str]] = {
     "variant": frozenset(),
     "other": frozenset(),
 }
-"""Families of types, and those that Spark's ANSI CAST turns into them; `other` are structs and the like."""
+"""Families of types, and those Spark's ANSI CAST converts to them; `other` are nested types."""
 _FITTING: dict[str, frozenset[str]] = {
     **dict.fromkeys(_CASTS, frozenset()),
     "string": _CASTS["string"],
@@ -45,7 +45,7 @@ _FITTING: dict[str, frozenset[str]] = {
     "boolean": frozenset({"number"}),
     **dict.fromkeys(_TIMES, _TIMES),
 }
-"""Those of which every value becomes one of the family; numbers are looked at by `_number_fits`."""
+"""Families whose every value fits the other; numbers are compared by `_number_fits`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ _REMEMBERED_CHARACTERS = 65_536
 _PRIMITIVES = {name: PrimitiveType(name) for name in PRIMITIVES}
 _TYPE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[ (<].*)?")
 _INCOMPLETE_ALONE = frozenset(("decimal", "struct", "array", "map", "udt"))
-"""Types whose name alone is not enough, or whose parameters are wrong where they come here."""
+"""Types not defined by their name alone, or with wrong parameters."""
 
 
 def parse_schema(

@@ -29,7 +29,7 @@ _DIGITS = {
     "long": 20,
 }  # stored values, not logical ones
 _SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-"""Names by which some writers note types in place of those of a schema."""
+"""Type names some writers record instead of those of a schema."""
 
 
 def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON

@@ -89,7 +89,7 @@ def count_rows(store: Store, path_in_log: str, allowed_roots: Sequence[str] = ()
 def add_row_counts(
     adds: Iterable[AddFile], count: Callable[[AddFile], int | None]
 ) -> list[AddFile]:
-    """Set each file's number of rows to what `count` returns; None leaves the file's claim."""
+    """Set each file's number of rows to the result of `count`; None keeps the file's claim."""
 
     def add_count(add: AddFile) -> AddFile:
         rows = count(add)
@@ -103,7 +103,7 @@ def add_row_counts(
 def read_deleted_rows(store: Store, add: AddFile, allowed_roots: Sequence[str] = ()) -> BitMap64:
     """Return the rows deleted by a file's deletion vector, checked against its row count.
 
-    The footer counts the file's rows, whatever the log claims.
+    The row count comes from the footer, not from the log.
 
     Raises:
         DeletionVectorError: the vector is missing or damaged, or exceeds the file's rows.
@@ -131,18 +131,18 @@ def check_within(deleted: BitMap64, count: int, path: str) -> None:
 def read_sizes(store: Store, places: Sequence[ResolvedPath], neighbor_count: int) -> list[int]:
     """Return the sizes of data files in bytes from their stores.
 
-    A reader that is given a smaller size loses rows. Links of local files are checked, for readers
-    that follow them.
+    A reader with too small a size loses rows. Links of local files are checked, for readers that
+    follow them.
 
     Args:
-        store: the table's.
-        places: where the files are.
-        neighbor_count: the number of other files below the table, as far as known.
+        store: the table's store.
+        places: the locations of the files.
+        neighbor_count: the known number of other files below the table.
 
     Raises:
         PathOutsideRootError: a symbolic link leads out of its root.
         DataFileMissingError: a file does not exist, or is a directory.
-        StorageError: a store cannot be asked.
+        StorageError: a store did not answer.
     """
     by_root: dict[str, list[str]] = {}
     for place in places:

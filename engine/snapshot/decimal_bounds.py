@@ -21,7 +21,7 @@ def upper_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
 
 
 def _widen_bound(value: Decimal, side: int, data_type: DecimalType) -> Decimal | None:
-    """Widen a bound to allow for writers which round decimals through a double."""
+    """Widen a bound, because some writers round decimals through a double."""
     lost = abs(value) * _ROUNDING if data_type.precision > _EXACT_DIGITS else Decimal(0)
     rounding = ROUND_CEILING if side < 0 else ROUND_FLOOR
     try:

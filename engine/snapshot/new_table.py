@@ -144,8 +144,8 @@ def build_clustering_domain(
 def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
     """Return the path of a column, in the schema's spelling.
 
-    Dots lead into structs, and a name with dots stands in backticks; where that leads nowhere, the
-    text is taken for one name.
+    Dots lead into structs, and a name with dots needs backticks; if no such path exists, the text
+    is tried as a single name.
 
     Raises:
         UnknownColumnError: the schema lacks it.
@@ -160,7 +160,7 @@ def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
 def layout_parameters(
     actions: Iterable[Action], clustering_columns: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Return what the commit that makes a table records of its layout, from its `first_actions`."""
+    """Return the layout parameters of the commit creating a table, from its `first_actions`."""
     metadata = next(action for action in actions if isinstance(action, Metadata))
     schema = parse_schema(metadata.schema_string)
     paths = [resolve_column(schema, name) for name in clustering_columns]

@@ -221,7 +221,7 @@ def _read_one_side(
     condition: Expression | None,
     limits: ReadLimits,
 ) -> _DifferenceRows:
-    """Read one side when the other's files are all shared: every other row differs."""
+    """Read one side whose files are all the other lacks: every row differs, so a few suffice."""
     most = limits.rows_of_one_side
     removed, all_removed = _read(_Side(older, newer, adds_of(gone), ()), condition, limits, most)
     added, all_added = _read(_Side(newer, newer, adds_of(came), ()), condition, limits, most)

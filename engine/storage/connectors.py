@@ -58,7 +58,7 @@ CONNECTORS: Mapping[str, Connector] = {
     ),
     "gs": Connector("gcs", f"{_HADOOP}.fs.gs.GoogleHadoopFileSystem", _HADOOP, "hadoop-gcp"),
 }
-"""By the scheme of a table's place."""
+"""By scheme of a table's location."""
 
 
 def connector_jars(home: Path) -> list[Path]:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-"""After these a file surely has no new name."""
+"""Errors after which a file certainly has no new name."""
 _LOCKS = [threading.Lock() for _ in range(64)]
 _LONGEST_WAIT_S = 2.0
-"""How long a write waits for another one; a second writer of one name then fails when it links."""
+"""Time limit of waiting for another write; a second writer of one name then fails to link."""
 
 
 def read_piece(place: str, start: int, length: int | None) -> bytes:

@@ -53,7 +53,7 @@ _TRUTHS = {"true": True, "false": False}
 _UNSAFE = "allow_unsafe_commits"
 _LIST_CHUNK = 1000
 _asking_process: int | None = None
-"""The first that asked a store: its client has threads."""
+"""The first process that used a store: its client has threads."""
 
 
 def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:

@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 _AT_ONCE, _READERS, _AHEAD = 16, 8, 64
 _LISTED_FROM = 64
 _LISTED_FOR_ONE = 12
-"""About so many files of a listing cost as much as asking for one of them by its name."""
+"""Listing about this many files costs as much as one request by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ RECORD = "__record"
 FILE = "__source"
 BLOCK_BYTES = 8 * 1024 * 1024
 MAX_COLUMNS = 10_000
-"""Of a source: Spark plans each column by itself, and its CSV parser ends at 20,480."""
+"""Limit of a source's columns: Spark plans each one, and its CSV parser allows 20,480."""
 _HEADER_BYTES = 1024 * 1024
 
 

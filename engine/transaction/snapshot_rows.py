@@ -41,11 +41,12 @@ from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.validation import Resolution
 
 RowMatcher: TypeAlias = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
-"""Which of these rows of the target a MERGE reads: those that join a source row or are reached by a
-NOT MATCHED BY SOURCE clause."""
+"""Returns a mask of the target rows a MERGE reads: those joined with a source row or reached by a
+NOT MATCHED BY SOURCE clause.
+"""
 
 RowTester: TypeAlias = Callable[[Expression, pa.Table], pa.Array | pa.ChunkedArray]
-"""Which of these rows satisfy a condition that Arrow cannot evaluate."""
+"""Returns a mask of the rows that satisfy a condition Arrow cannot evaluate."""
 
 
 class SnapshotRows:

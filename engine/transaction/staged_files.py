@@ -22,7 +22,7 @@ from engine.storage.uri import resolve_log_path
 from engine.transaction.vacuums import VacuumsUnderWay
 
 LONG_WAIT_S = 1.0
-"""Files that were seen less than this ago are not looked for again."""
+"""Files seen within this time are not checked again."""
 _NAMED = 100
 
 

@@ -10,9 +10,9 @@ from time import monotonic
 from types import TracebackType
 
 _LONGEST_WAIT_S = 1.0
-"""Whoever has the turn may itself wait for one who waits for it: then both go on, and race."""
+"""Time limit of a wait: two threads waiting for each other then continue and race."""
 _LONGEST_TURN_S = 60.0
-"""A thread that an interrupt took out of its turn may never leave it: nobody waits for it any more."""
+"""Time limit of a turn: an interrupted thread may never leave its turn."""
 
 
 class _Queue:

@@ -13,7 +13,7 @@ from engine.errors import EngineError
 from engine.log.commits import LogCommit
 
 SPARED_FROM = "sparedFromMillis"
-"""What VACUUM START says of when the oldest writer that it knows of began: younger files stay."""
+"""Parameter of VACUUM START: the start of the oldest known writer; younger files stay."""
 _RETENTIONS = ("specifiedRetentionMillis", "defaultRetentionMillis")
 _LONGEST_WAIT_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0

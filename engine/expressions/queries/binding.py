@@ -25,13 +25,12 @@ from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 
 Tables: TypeAlias = Callable[[str, int | str | None], StructType]
-"""The schema of a table by its name or URI as written, at a version or a time where one is requested.
-
-Raises an `EngineError` where there is none.
+"""Returns the schema of a table by its name or URI as written, at a version or time if requested.
+Raises an `EngineError` if there is none.
 """
 MAX_RELATIONS = 64
 PLANNED = "__lake_q"
-"""What the plan's own names of columns begin with."""
+"""The prefix of the plan's own column names."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _BEFORE_A_VALUE = frozenset(
         *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM", "FOR", "ANY", "SOME", "ALL"),
     )
 )
-"""Words of the grammar that a bracket may follow. FROM is that of IS DISTINCT FROM."""
+"""Grammar words that may precede a parenthesis. FROM is that of IS DISTINCT FROM."""
 
 
 def refuse_other_calls(cursor: Cursor, start: int) -> None:

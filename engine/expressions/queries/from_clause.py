@@ -69,7 +69,7 @@ _OTHER = frozenset(
 )
 BEGINNINGS = frozenset({"SELECT", "WITH", "VALUES"})
 RESERVED = _ENDS | _OTHER
-"""Words that are no alias unless they stand in backticks."""
+"""Words that are no alias without backticks."""
 MAX_COMBINED = 200
 _UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WINDOW"})
 

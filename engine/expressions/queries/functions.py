@@ -84,7 +84,7 @@ ALIASES_OF_SEVERAL = {
     "some": "bool_or",
     "array_agg": "collect_list",
 }
-"""Other names of aggregates."""
+"""Aliases of aggregates."""
 
 
 def find_aggregate(name: str) -> Function | None:
