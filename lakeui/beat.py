@@ -1,10 +1,8 @@
 """The scheduler of recurring tasks: it survives a wall clock that is set back.
 
 Celery's scheduler stores each task's last and next run as times of that clock. On a machine whose
-wrong
-clock is set back by an hour, it would send nothing for an hour: no lost job is found, no table
-mirrored,
-no schedule fired, no alert sent.
+wrong clock is set back by an hour, it would send nothing for an hour: no lost job is found, no
+table mirrored, no schedule fired, no alert sent.
 """
 
 import logging

@@ -1,13 +1,11 @@
 """Requests that stay open: their slots, their waiting, and streams of server-sent events.
 
 Pages and REST answer by the same functions. A waiting request holds a turn of the event loop, and
-no
-database connection and no thread. A person has a limited number of slots in a web process.
+no database connection and no thread. A person has a limited number of slots in a web process.
 
 The view of a stream answers anew for each event, and every few seconds without one: a person whose
-token
-expired or was revoked meanwhile, who signed out or lost access, is sent the refusal, and the stream
-ends.
+token expired or was revoked meanwhile, who signed out or lost access, is sent the refusal, and the
+stream ends.
 """
 
 import asyncio
@@ -133,10 +131,8 @@ def stream_view(
     """Return the view with its answers continued as a stream.
 
     A response with an attribute `news` becomes the stream; any other is sent as it is. `refuse`
-    answers if no
-    slot is left, `render_problem` renders a later refusal of the view as the last event. A stream
-    that begins
-    silent sends nothing of the first state.
+    answers if no slot is left, `render_problem` renders a later refusal of the view as the last
+    event. A stream that begins silent sends nothing of the first state.
     """
 
     @functools.wraps(view)

@@ -1,10 +1,8 @@
 """OpenTelemetry traces, if `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector.
 
 A request is a span; its job is a span below it, and keeps its place in the trace as a W3C
-`traceparent`,
-so that workers put their attempts there. The SDK reads its other variables itself. Packages are
-loaded
-only if tracing is on: they are the extra `tracing`.
+`traceparent`, so that workers put their attempts there. The SDK reads its other variables itself.
+Packages are loaded only if tracing is on: they are the extra `tracing`.
 """
 
 from __future__ import annotations

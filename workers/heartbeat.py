@@ -1,8 +1,7 @@
 """The heartbeat of a job: renews its lease during the work, and detects its cancellation.
 
 The worker notes the progress; the heartbeat writes it to the rows: the job's progress, its steps,
-and
-a line of the log at the end of each step.
+and a line of the log at the end of each step.
 """
 
 import logging

@@ -58,8 +58,7 @@ def forget_spent_rows() -> int:
     """Remove spent rows, and audit and pipeline records past their retention; return the number.
 
     Jobs and conflicts stay, with the transaction of each: an aborted write is recorded nowhere
-    else, and
-    the metrics count them.
+    else, and the metrics count them.
     """
     now, days = timezone.now(), settings.AUDIT_KEEP_DAYS
     gone = _remove(Session.objects.filter(expire_date__lt=now))

@@ -1,10 +1,9 @@
 """`Job.commit_after`: two jobs made to overlap, so that a conflict can be seen on purpose.
 
 The job to be aborted reads, stages and then holds until the other job has ended. The other one,
-before
-its own commit, waits until the first holds. Both waits sleep on a Redis list, wake at least every
-second
-to read the rows, and end at a limit: an impossible rehearsal becomes a job like any other.
+before its own commit, waits until the first holds. Both waits sleep on a Redis list, wake at least
+every second to read the rows, and end at a limit: an impossible rehearsal becomes a job like any
+other.
 """
 
 import logging

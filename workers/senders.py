@@ -1,8 +1,7 @@
 """Threads of a light worker that wait for external servers, so that its pool never does.
 
 A hanging webhook occupies a thread until its timeout, and there may be more of them than the pool
-has
-threads: then no table would be mirrored and no lost job found meanwhile.
+has threads: then no table would be mirrored and no lost job found meanwhile.
 """
 
 import logging

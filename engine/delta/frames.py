@@ -30,12 +30,9 @@ def frame_of(
     """Return the rows of a version; without one, of the latest version at each query.
 
     The plan names its table: a write of these rows into the table reads them at the version that
-    its
-    transaction reads. A requested version stays: rows of an earlier version are brought back on
-    purpose.
-    A frame of Spark Connect stays at the version of its creation, and the plan holds its number: a
-    write
-    of its rows into the table is checked against every later one.
+    its transaction reads. A requested version stays: rows of an earlier version are brought back on
+    purpose. A frame of Spark Connect stays at the version of its creation, and the plan holds its
+    number: a write of its rows into the table is checked against every later one.
 
     Raises:
         RequestError: Spark cannot read the files' location.

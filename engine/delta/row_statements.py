@@ -1,10 +1,8 @@
 """DELETE, UPDATE, MERGE and INSERT of `spark.sql`: from Spark's plan to the engine's commands.
 
 Conditions and values are Catalyst's expressions. They are converted as `DeltaTable`'s Columns are:
-an
-expression with a tree in the engine decides conflicts at row level, one that only Spark knows
-counts
-as reading whole files.
+an expression with a tree in the engine decides conflicts at row level, one that only Spark knows
+counts as reading whole files.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,8 @@
 """`enable(spark)`: Delta tables of a session go through the engine, by the names that programs use.
 
 PySpark has no hook without a class of one's own in the JVM. Its classes are therefore patched once
-to
-check whether a session is enabled. A setting of the session holds the flag: Spark copies it with
-the
-session for streams, and every other session behaves as in PySpark.
+to check whether a session is enabled. A setting of the session holds the flag: Spark copies it with
+the session for streams, and every other session behaves as in PySpark.
 """
 
 from collections.abc import Callable
@@ -49,15 +47,13 @@ def enable(
     """Route `spark.sql` and `format("delta")` of a session through the engine for Delta tables.
 
     Spark Connect: `format("delta")`, names, `writeTo` and `mergeInto`, and statements of the
-    engine's own
-    grammar; its server parses the others.
+    engine's own grammar; its server parses the others.
 
     Args:
         spark: the session; sessions from its `newSession` are enabled too.
         take_over: enable it even if delta-spark is on the class path.
         retries: how often its writes are retried after a retryable conflict; the same as the
-            setting
-            `spark.lakeui.retries`.
+            setting `spark.lakeui.retries`.
 
     Raises:
         NotEnabledError: delta-spark is there already.

@@ -2,8 +2,7 @@
 
 Spark's parser reads its own statements, the engine's grammar reads the maintenance of tables. A
 statement that names a Delta table in a way supported by neither is refused by name: Spark itself
-never
-reads or writes the directory of a Delta table as plain files.
+never reads or writes the directory of a Delta table as plain files.
 """
 
 from collections.abc import Callable

@@ -143,8 +143,7 @@ class DeltaTable:
         """Return this table with an option for its writes: txnAppId, txnVersion or userMetadata.
 
         With the first two a delete, update or merge runs once: if the table has that version of
-        that
-        application, or a later one, nothing happens.
+        that application, or a later one, nothing happens.
         """
         with delta_errors():
             return DeltaTable(self._handle.set_option(key, value))

@@ -48,8 +48,7 @@ def check_assignments(
         assignments: the values by column path.
         setting: the clause that sets them.
         new_rows: whether the rows are new: their identity columns may take values if the table
-            allows
-            it.
+            allows it.
 
     Raises:
         SchemaMismatchError: a column cannot store a value of this type.
@@ -144,8 +143,7 @@ def split_single_evaluation(
 
     Such a value holds a subquery, is evaluated by Spark alone, or is not deterministic. The caller
     computes the values into columns of the returned names, and the assignments read these columns:
-    a
-    row written to the table and to the change feed then has the same value in both.
+    a row written to the table and to the change feed then has the same value in both.
     """
     values: dict[str, Expression] = {}
     over = dict(assignments)

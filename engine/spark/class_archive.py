@@ -2,8 +2,7 @@
 
 A JVM that exits normally leaves an archive of its classes (class data sharing, JEP 350), and the
 next JVM maps it. A JVM ignores an archive of another class path or build, but it does not verify
-the
-bytes and can crash on damaged ones. The archive's name therefore holds a checksum: a damaged or
+the bytes and can crash on damaged ones. The archive's name therefore holds a checksum: a damaged or
 foreign archive is deleted, and the next JVM that exits writes a new one.
 """
 
@@ -49,8 +48,7 @@ class ClassArchive:
         """Return the session of `build`; its JVM uses the archive, or records its classes for one.
 
         If the JVM refuses to start (an image without `classes.jsa`, or conflicting user options),
-        start it
-        once more without archives.
+        start it once more without archives.
         """
         if not _UNNAMEABLE.isdisjoint(str(self._directory)):
             return build()

@@ -68,11 +68,9 @@ def hide_from_pushdown(
     """Hide a column from Parquet's filters if it holds floats or is mapped `by_id`.
 
     Parquet's filters find columns by name only, and its bounds leave out NaN, which Spark orders
-    above
-    every number: the reader would skip row groups with rows of `x > 5`. The log's statistics still
-    choose the files. `declared` states that the column has the table's nullability, and is not
-    always
-    nullable.
+    above every number: the reader would skip row groups with rows of `x > 5`. The log's statistics
+    still choose the files. `declared` states that the column has the table's nullability, and is
+    not always nullable.
     """
     if not (by_id or _holds_floats(field.type)):
         return value

@@ -1,8 +1,7 @@
 """Deletion vectors as a constant of each file in a scan, tested by Spark's own code.
 
 Row *r* of a file is bit *r* mod 64 of the big-endian word at byte 8 · (*r* div 64). The bytes end
-with
-the file's last deleted row: every row behind it is live.
+with the file's last deleted row: every row behind it is live.
 """
 
 import os

@@ -63,8 +63,7 @@ def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
     """Return a converter of Python values to Spark rows, and an expression for objects of them.
 
     The expression holds the arguments of one object at a time: evaluate a fresh copy of it, or
-    queries
-    in several threads get each other's files.
+    queries in several threads get each other's files.
     """
     inside: Any = spark
     of_kind = _makers.setdefault(inside.sparkContext._gateway, {})

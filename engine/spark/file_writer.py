@@ -62,8 +62,7 @@ class FileTarget:
         has_partition_columns: partition columns stand in the files too, behind the others.
         is_synced_later: the commit syncs the files that it names, as one of this process does.
         random_prefix_length: unless 0, files lie in directories of this many random characters, and
-            not
-            in those of their partitions.
+            not in those of their partitions.
     """
 
     table_uri: str
@@ -207,9 +206,8 @@ def write_files(
     """Write batches of the target's data columns, then its partition columns, by position.
 
     Rows of one partition must be adjacent. Yield each file's action and row count once it is
-    durable,
-    or complete if it is synced later. On failure the open file is removed; the caller removes the
-    yielded ones.
+    durable, or complete if it is synced later. On failure the open file is removed; the caller
+    removes the yielded ones.
     """
     current: OpenFile | None = None
     partition: tuple[str | None, ...] | None = None

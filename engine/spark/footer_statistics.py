@@ -1,8 +1,7 @@
 """Statistics of a data file from its Parquet footer (protocol: Per-file Statistics).
 
 Bounds that a footer does not guarantee are left out: a missing bound skips nothing and loses no
-row.
-Keys are physical column names.
+row. Keys are physical column names.
 """
 
 import math
@@ -73,8 +72,8 @@ class FooterStatistics:
         Args:
             footer: the file's footer.
             with_nan: leaves that hold NaN, which Parquet's bounds leave out. None for a file of
-                another
-                program: its NaNs are unknown, and so is its order of decimals kept as bytes.
+                another program: its NaNs are unknown, and so is its order of decimals kept as
+                bytes.
         """
         nulls: dict[str, Any] = {}
         lows: dict[str, Any] = {}

@@ -1,8 +1,7 @@
 """Rows of a DataFrame checked by Arrow against a table's rules, where the plan is already fixed.
 
 The operations let Spark complete and check rows; Spark's writers of Python data sources get
-batches.
-A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
+batches. A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
 """
 
 import json

@@ -34,8 +34,7 @@ class Progress:
     """Progress of an operation: `done` of `total` `unit`s of a named stage.
 
     `detail` is the stage's result in words. For Spark stages, `counts` holds the cost of the tasks
-    so
-    far, `times` their durations, and `stages` their Spark stages.
+    so far, `times` their durations, and `stages` their Spark stages.
     """
 
     stage: str
@@ -65,8 +64,7 @@ def job_group(
     work.
 
     However the group ends, none of its tasks still runs afterwards: a failed or cancelled task
-    writes no
-    file after the cleanup. The job group of the caller's program is restored.
+    writes no file after the cleanup. The job group of the caller's program is restored.
 
     Raises:
         OperationCancelledError, ConflictError: `progress` raised it; the group's tasks were ended.
@@ -205,10 +203,8 @@ class _Watcher(threading.Thread):
         """Cancel the remaining tasks and wait for their end, which Spark's own error does not do.
 
         A task that ignores interrupts is waited for without limit, and the callback is informed:
-        Spark's
-        task reaper ends its executor in time, unless it is part of this process. If Spark is gone,
-        no task
-        runs.
+        Spark's task reaper ends its executor in time, unless it is part of this process. If Spark
+        is gone, no task runs.
         """
         with suppress(*SPARK_ERRORS):
             while self._group.is_running():

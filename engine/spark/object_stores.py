@@ -67,14 +67,12 @@ def hadoop_options(root: str, storage_options: Mapping[str, str]) -> dict[str, s
     """Return a table's storage options as Hadoop settings, for the options of a scan.
 
     They apply to one bucket or account. Hadoop keeps an open file system for the life of the JVM:
-    of two
-    sets of options for one bucket Spark uses the first.
+    of two sets of options for one bucket Spark uses the first.
 
     Args:
         root: the table's normalised location.
         storage_options: those of the engine's store; missing ones come from the environment by the
-            same
-            names.
+            same names.
 
     Raises:
         RequestError: an Azure account is not named.

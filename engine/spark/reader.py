@@ -76,12 +76,9 @@ class ScanRequest:
     """A scan: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
 
     `only` selects files by index; FILE still counts all. `marks` are options of the scan in its
-    plan: the
-    frame is then for the caller, with the nullability that the table declares. `of` is the version
-    with
-    exactly these live files: filters of a query then skip files. `live` is a table to read at its
-    latest
-    version instead of `of`.
+    plan: the frame is then for the caller, with the nullability that the table declares. `of` is
+    the version with exactly these live files: filters of a query then skip files. `live` is a table
+    to read at its latest version instead of `of`.
     """
 
     files: Sequence[AddFile]

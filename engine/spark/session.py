@@ -159,8 +159,8 @@ def engine_session(session: SparkSession | None) -> SparkSession | None:
     """Return the session, or a sibling session that evaluates expressions as the engine does.
 
     Files are skipped, and conflicts resolved at row level, without Spark: by the same rules, in
-    UTC. In
-    another time zone Spark would choose other rows; without ANSI mode it has nulls for errors.
+    UTC. In another time zone Spark would choose other rows; without ANSI mode it has nulls for
+    errors.
 
     Raises:
         RequestError: it is a session of Spark Connect, which cannot have a sibling.
@@ -337,8 +337,7 @@ def cluster_settings(master: str) -> dict[str, str]:
     """Return the driver's address for executors, and its number of cores in a standalone cluster.
 
     A standalone cluster gives the first application all cores unless it asks for fewer: the driver
-    of a
-    second worker would wait silently.
+    of a second worker would wait silently.
     """
     settings = {
         setting: os.environ[variable]

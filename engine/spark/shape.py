@@ -86,8 +86,7 @@ def store_column(value: Column, way: Storing, clause: str, *, is_steady: bool = 
         way: the conversion.
         clause: the clause that sets it, for people.
         is_steady: whether a second evaluation gives the same value. The error for a value that
-            cannot be
-            stored then names the column.
+            cannot be stored then names the column.
     """
     new = value
     if is_unchanged(way):

@@ -1,8 +1,7 @@
 """Rows from outside: files, values written out, another Delta table, as a DataFrame.
 
 Text is cast to the wanted types row by row. An invalid row is identified by its file and number;
-the
-source decides whether the job fails, or the row or the value is left out.
+the source decides whether the job fails, or the row or the value is left out.
 """
 
 import posixpath
@@ -63,8 +62,7 @@ class SourceRows:
     """Rows of a source, under their own column names.
 
     `schema` is theirs; `dropped` counts the rows left out, once the rows were written.
-    `is_together`
-    is true if one task has them all.
+    `is_together` is true if one task has them all.
     """
 
     frame: DataFrame

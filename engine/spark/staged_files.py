@@ -181,8 +181,7 @@ def has_failed_tasks(messages: Sequence[object]) -> bool:
     """Whether tasks failed: then no commit was begun, and the files of the others may be removed.
 
     Spark aborts after a failed commit too. That commit has removed its files if it knew that it did
-    not
-    land; otherwise they must stay.
+    not land; otherwise they must stay.
     """
     return any(message is None for message in messages)
 

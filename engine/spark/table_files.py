@@ -37,9 +37,8 @@ class TableFiles:
     """A table's location and the shape of its files.
 
     `allowed_roots` are locations outside the table to which its log may refer (shallow clones).
-    `run_id`
-    goes into the names of new files, none of which gets more than `max_rows` rows unless that is 0.
-    `clustering` are the physical paths of the clustering columns.
+    `run_id` goes into the names of new files, none of which gets more than `max_rows` rows unless
+    that is 0. `clustering` are the physical paths of the clustering columns.
 
     Raises:
         UnsupportedTypeError: a column has a type of other engines.

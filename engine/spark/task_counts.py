@@ -153,8 +153,7 @@ class GroupTasks:
         """Return the stages of the last `counts`, without skipped ones.
 
         `in_haste` keeps the work from waiting: after a few stages, reading stops at `_HASTE_S`.
-        Stages read
-        during the work need not be read again.
+        Stages read during the work need not be read again.
         """
         ran = {number: tasks for number, tasks in self._ended.items() if tasks.total} | self._live
         longest = nlargest(SHOWN_STAGES, ran, key=lambda number: (ran[number].core_ms, -number))

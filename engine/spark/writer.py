@@ -116,8 +116,7 @@ def is_scattered(table: TableFiles, file_count: int) -> bool:
     """Whether new images of rows of this many files must be gathered.
 
     The table's property decides; by default, many files are gathered because each would leave a
-    small
-    one.
+    small one.
     """
     optimizes = table.properties.optimize_write
     return file_count > _FEW_FILES if optimizes is None else optimizes
@@ -127,8 +126,7 @@ def rebalance_partitions(frame: DataFrame, table: TableFiles) -> DataFrame:
     """Rebalance the rows into as few tasks as their bytes require, each partition's rows together.
 
     Otherwise each task writes a file for each partition of its rows. Spark sizes the tasks once it
-    has
-    seen the rows: small ones are joined, and a partition too large for one is split.
+    has seen the rows: small ones are joined, and a partition too large for one is split.
     """
     return frame.hint(
         "rebalance", *[column(partition_field.name) for partition_field in table.partition_fields]

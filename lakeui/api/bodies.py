@@ -1,8 +1,7 @@
 """Bodies of requests, bounded before anything keeps them.
 
 Django's ASGI handler writes a whole body to disk before it knows the sender. A body that is too
-large
-is therefore refused here: by its declared length, or as it arrives if it declares none.
+large is therefore refused here: by its declared length, or as it arrives if it declares none.
 """
 
 import json

@@ -43,10 +43,9 @@ def answer_once(
     """Return the result of `answer`, or the stored answer of the same earlier request.
 
     The claim of the key and the work share one transaction. A failure stores neither, so the
-    request may
-    be repeated with the same key. Of two concurrent requests, the second waits for the first and
-    repeats
-    its answer. Slow work belongs in `prepare`, because others wait for the transaction.
+    request may be repeated with the same key. Of two concurrent requests, the second waits for the
+    first and repeats its answer. Slow work belongs in `prepare`, because others wait for the
+    transaction.
 
     Raises:
         IdempotencyKeyReused: the key came with another request.

@@ -21,8 +21,7 @@ class RequestIdMiddleware(MiddlewareMixin):
     """Keeps the caller's X-Request-ID if it is valid, else generates one; answers with it.
 
     It also handles failures of everything below it, views or not, and gives those under /api/ the
-    standard
-    shape.
+    standard shape.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:

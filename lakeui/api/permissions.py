@@ -14,8 +14,7 @@ class ChangesAllowed(BasePermission):
     """Refuses changes on a read-only installation, and by a token that may only read.
 
     A view whose POST changes nothing sets `changes_nothing = True`, a view for reports of programs
-    sets
-    `takes_reports = True`: a token that may only report grants access to no other.
+    sets `takes_reports = True`: a token that may only report grants access to no other.
     """
 
     def has_permission(self, request: Request, view: View) -> bool:

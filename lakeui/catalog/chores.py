@@ -19,8 +19,7 @@ _MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
 class Chore:
     """`count` of `of` are what it would do away with; `statement` is the job that does it.
 
-    `of` is 0 where it is not recorded.
-    `from_moment` is when it may begin, where it must wait.
+    `of` is 0 where it is not recorded. `from_moment` is when it may begin, where it must wait.
     """
 
     name: str

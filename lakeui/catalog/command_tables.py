@@ -1,8 +1,7 @@
 """The other tables named by a command, and the people who may read its text.
 
 A command's text reveals every table in it, and so does a worker's output about it: both are for
-people
-who may see all of these tables.
+people who may see all of these tables.
 """
 
 from collections.abc import Mapping

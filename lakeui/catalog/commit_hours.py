@@ -1,8 +1,7 @@
 """Mirrored commits in each hour, of all tables together: their number and size.
 
 Counting ten million rows takes a second; a month of hours is 720 rows. The mirror updates them with
-the
-commits that it writes, in the same transaction.
+the commits that it writes, in the same transaction.
 """
 
 from collections.abc import Iterable

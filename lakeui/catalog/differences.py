@@ -33,9 +33,8 @@ class Difference:
     """The changes from `older`, exclusive, to `newer`.
 
     `sections` is None if the definition is not stored. `missing` versions are not mirrored. Rows
-    are None if
-    some commit does not record them. `effects` are sentences on the consequences for readers and
-    writers.
+    are None if some commit does not record them. `effects` are sentences on the consequences for
+    readers and writers.
     """
 
     older: int

@@ -1,10 +1,8 @@
 """Tables found below a root by listing its directories; registered by choice.
 
 Directories are examined depth first and by name, so that the last one marks the progress of a
-search. A
-directory with files in `_delta_log` is a table, and everything below it is its own. Directories
-that
-begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
+search. A directory with files in `_delta_log` is a table, and everything below it is its own.
+Directories that begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
 """
 
 import re

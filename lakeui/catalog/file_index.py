@@ -1,10 +1,8 @@
 """The figures of every file of a table for its sums, by path: 41 bytes for a live file.
 
 A path and the id of a deletion vector are stored as hashes of 64 bits, keyed anew by every process.
-A
-path that is not found is surely absent; a new path collides with one of a million with a
-probability
-of 1 in 18,000,000,000,000.
+A path that is not found is surely absent; a new path collides with one of a million with a
+probability of 1 in 18,000,000,000,000.
 """
 
 from collections.abc import Iterator

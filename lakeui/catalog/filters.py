@@ -162,8 +162,7 @@ def _count_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pa
     """Return pairs of a table's id and its number of these rows.
 
     They are grouped by a computed value: grouped by the column itself, SQLite scans all rows, table
-    by
-    table, in an index without the filtered columns.
+    by table, in an index without the filtered columns.
     """
     of_tables = rows.filter(table__isnull=False).annotate(of=Coalesce("table_id", 0))
     return of_tables.values_list("of").annotate(n=Count("*"))

@@ -1,8 +1,8 @@
 """Primary and foreign keys: logs do not hold them, so people enter them here. Nobody enforces them.
 
-They are entered by their parts, or as SQL from other catalogs:
-`ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (a, b) NOT ENFORCED RELY`, and
-`… FOREIGN KEY (a) REFERENCES other (b) …`. Their promises about enforcement are ignored.
+They are entered by their parts, or as SQL from other catalogs: `ALTER TABLE t ADD CONSTRAINT name
+PRIMARY KEY (a, b) NOT ENFORCED RELY`, and `… FOREIGN KEY (a) REFERENCES other (b) …`. Their
+promises about enforcement are ignored.
 """
 
 import re
@@ -75,8 +75,7 @@ def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
 
     Raises:
         RequestError: with the field at fault: a missing column, a second primary key, a taken name,
-            or
-            mismatched sides of a foreign key.
+            or mismatched sides of a foreign key.
     """
     checked = build_key(table, key, by)
     checked.declared_by = by

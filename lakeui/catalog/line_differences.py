@@ -1,10 +1,8 @@
 """Differences between two lists of lines, each about a subject: columns, properties.
 
 A line's subject is its first word under the subjects it is indented below; a changed line appears
-as its
-old form followed by its new one. The time is n log n, even for schemas of 50,000 columns without a
-line
-in common.
+as its old form followed by its new one. The time is n log n, even for schemas of 50,000 columns
+without a line in common.
 """
 
 from bisect import bisect_left

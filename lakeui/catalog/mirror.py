@@ -1,10 +1,8 @@
 """The log, copied into rows: the only writer of `Table`'s mirrored fields, `Commit` and its files.
 
 Storage is read first and rows are written after, in transactions of one batch each: a slow store
-never
-blocks the database. An unreadable table keeps its mirrored state and records since when and why it
-is
-stale; nothing is raised, because a page must not fail for a table.
+never blocks the database. An unreadable table keeps its mirrored state and records since when and
+why it is stale; nothing is raised, because a page must not fail for a table.
 """
 
 import logging
@@ -156,8 +154,7 @@ def _mirror_commits(
     """Mirror the versions after the latest mirrored one; `anew` all versions of the log.
 
     Return their number, and the table's state if the log was read from its first version. Another
-    refresh
-    may have added the latest version since the mirror was deleted.
+    refresh may have added the latest version since the mirror was deleted.
     """
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
     newest = -1 if mirrored is None or anew else mirrored

@@ -19,8 +19,7 @@ class Table(models.Model):
     """A registered Delta table at the time of the last sync.
 
     `version` is null until the log was first read (a table that a job is about to create). `schema`
-    is
-    Delta's schema JSON; feature, column and property fields are as in the log.
+    is Delta's schema JSON; feature, column and property fields are as in the log.
     """
 
     name = models.CharField(max_length=255, unique=True)
@@ -299,8 +298,7 @@ class TableKey(models.Model):
     """A declared primary or foreign key. Logs hold none, and nobody enforces it.
 
     Not part of the mirror. `columns` are spelt as in the schema when it was declared. `references`
-    is the
-    other table's name as written; `referenced_table` the one registered here by that name.
+    is the other table's name as written; `referenced_table` the one registered here by that name.
     """
 
     class Kind(models.TextChoices):
@@ -351,10 +349,8 @@ class Preview(models.Model):
     """Some rows of a table at a version, read by a worker for people to see; kept for an hour.
 
     With `older_version` the rows that differ between the two; with `profiled` the contents of that
-    column.
-    `digest` stands for the whole request. `answer` holds data other than rows: of a comparison and
-    of a
-    profile, see `workers.preview`.
+    column. `digest` stands for the whole request. `answer` holds data other than rows: of a
+    comparison and of a profile, see `workers.preview`.
     """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="previews")

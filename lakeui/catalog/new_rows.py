@@ -1,10 +1,8 @@
 """Rows written by the thousand: in SQLite by one prepared statement, in PostgreSQL by COPY.
 
 `bulk_create` makes an object of every row, and prepares SQL for each of its values, which takes
-longer
-than reading a log. Here a row is a mapping, and a value is prepared only if the database has
-another
-type for it.
+longer than reading a log. Here a row is a mapping, and a value is prepared only if the database has
+another type for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -41,8 +41,7 @@ def ask_for_preview(
     """Have a worker read the requested rows, unless one was just asked to.
 
     `more` are `wanted`, `older_version`, `keys` and `profiled` of a `Preview`: the columns of the
-    first
-    matching rows, the differences from another version, or the contents of a column.
+    first matching rows, the differences from another version, or the contents of a column.
     """
     forget_old_previews()
     now = timezone.now()
@@ -93,8 +92,7 @@ def check_condition(table: Table, where: str) -> None:
     """Refuse an invalid condition before a worker is asked.
 
     A condition with a column that the latest version lacks is left to the worker: another version
-    may
-    have it.
+    may have it.
 
     Raises:
         ExpressionError: it is not allowed, not boolean, or does not parse.

@@ -56,8 +56,7 @@ def request_registration(uri: str, name: str = "", by: User | None = None) -> Ta
     """Register a table, and have a light worker read its log: `table.sync` has the progress.
 
     Only the existence of a log is checked here. Arguments and errors as `register_table`; the
-    table's page
-    reports an unreadable log.
+    table's page reports an unreadable log.
     """
     return register_place(look_for_table(uri, name), by)
 

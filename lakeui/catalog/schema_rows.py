@@ -17,8 +17,7 @@ class SchemaRow:
     """A column. Facts unrecorded by its writer are None or empty.
 
     `path` is its dotted name from the top; `role` its use by the table: partition, cluster, or
-    nothing.
-    `mapping_id` and `physical_name` are of column mapping. `identity` is in words.
+    nothing. `mapping_id` and `physical_name` are of column mapping. `identity` is in words.
     """
 
     name: str

@@ -1,10 +1,8 @@
 """The first sync of a registered table's log: requested by a request, done by a light worker.
 
 A log may hold thousands of versions and a schema megabytes, so no request waits for it. The
-worker's
-progress is in a row beside the table's, which is deleted when the log is read; a worker that dies
-leaves
-it, and the next one takes it over.
+worker's progress is in a row beside the table's, which is deleted when the log is read; a worker
+that dies leaves it, and the next one takes it over.
 """
 
 from datetime import datetime, timedelta

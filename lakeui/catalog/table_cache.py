@@ -1,13 +1,10 @@
 """Tables as this process mirrored them last, brought to a later version by its commits alone.
 
 Reading a table of a million files takes most of a second, however small the commit. The mirrored
-sums
-follow from numbers of each file and from the commits since. A table is dropped from the cache, and
-read
-anew, wherever the result might differ: another log or a checkpoint is there, a commit changes the
-metadata, the protocol or a domain, files are in the log more than once, or the cap of mirrored
-files
-requires an unknown file.
+sums follow from numbers of each file and from the commits since. A table is dropped from the cache,
+and read anew, wherever the result might differ: another log or a checkpoint is there, a commit
+changes the metadata, the protocol or a domain, files are in the log more than once, or the cap of
+mirrored files requires an unknown file.
 """
 
 from bisect import bisect_left

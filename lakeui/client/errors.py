@@ -14,8 +14,7 @@ class NotReachedError(ClientError):
     """The server could not be reached, or did not answer in time. The request's effect is unknown.
 
     A request that changes something carries an idempotency key, so it is safe to repeat it with the
-    same
-    key.
+    same key.
     """
 
 

@@ -19,10 +19,8 @@ class Client:
     """A connection to one installation.
 
     If the server is busy or unreachable, requests are repeated after the pause that it asks for, up
-    to six
-    times; those that change something carry an idempotency key, so none is done twice. Threads may
-    share
-    the client.
+    to six times; those that change something carry an idempotency key, so none is done twice.
+    Threads may share the client.
 
     Args:
         url: the server's URL, such as https://lake.example; "" takes LAKEUI_URL.

@@ -1,8 +1,7 @@
 """A table's eligibility for row-level concurrency: the conditions, the obstacles, the fixes.
 
 The conditions are the engine's own, evaluated on the mirror's row; fixes come with their job and
-their
-cost.
+their cost.
 """
 
 import json
@@ -133,8 +132,7 @@ def replay_setting(table: Table, level: IsolationLevel, *, row_level: bool) -> R
     """Return the table's setting under another level, with or without row-level concurrency.
 
     Without it, a table that takes part loses its deletion vectors; one that has vectors, and does
-    not take
-    part, keeps them.
+    not take part, keeps them.
     """
     kept = table.deletion_vectors and not table.row_level_eligible
     return ReplaySetting(

@@ -1,10 +1,8 @@
 """Rows that outlived an erasure, stored so that the first page need not replay histories.
 
 At WriteSerializable a blind append that lands while a DELETE runs may be ordered after it, though
-it was
-recorded before. Its rows that match the DELETE are then still there. A worker searches tables with
-new
-versions, some of them each time.
+it was recorded before. Its rows that match the DELETE are then still there. A worker searches
+tables with new versions, some of them each time.
 """
 
 from collections.abc import Iterable

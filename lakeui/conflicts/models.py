@@ -221,8 +221,7 @@ class Erasure(models.Model):
     """A DELETE that a blind append passed over: rows that match the DELETE may be left.
 
     `rows_at_most` are all rows of the append; null: not recorded. `settled_by` is the version of
-    the same
-    DELETE that ran again and saw them.
+    the same DELETE that ran again and saw them.
     """
 
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="erasures")

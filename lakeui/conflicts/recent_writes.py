@@ -74,8 +74,7 @@ class RecentWrites:
     """The latest landed and aborted writes, `MAX_WRITES` of each; `is_capped`: there were more.
 
     `overlapping` are overlapping writes whose operation has a condition, the aborted ones among
-    them, and
-    `conditions` their conditions, the most used first.
+    them, and `conditions` their conditions, the most used first.
     """
 
     writes: tuple[RecentWrite, ...]

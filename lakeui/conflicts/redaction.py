@@ -1,8 +1,7 @@
 """Aborted writes without facts about tables hidden from their reader.
 
 A log shows a condition to everybody who sees its table, but an aborted write is in no log: its
-condition
-is for people who may read the statement.
+condition is for people who may read the statement.
 """
 
 import re

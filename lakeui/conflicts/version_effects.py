@@ -21,8 +21,7 @@ class VersionEffects:
     """The conflicts of a version: at most `SHOWN` of each kind, with the full counts.
 
     `aborted` are attempts aborted by it, `passed` those that got past it, `resolved` the conflicts
-    that it
-    resolved itself before it landed.
+    that it resolved itself before it landed.
     """
 
     aborted: tuple[Conflict, ...]

@@ -32,8 +32,7 @@ def send_job(job_id: UUID) -> bool:
     """Wake a worker for a waiting job; return whether the broker took the message.
 
     If the broker is down, only time is lost: the job stays queued with `sent_at` null, its log says
-    so,
-    and the sweeper sends it later.
+    so, and the sweeper sends it later.
     """
     try:
         return _send(job_id)
@@ -67,12 +66,9 @@ def send_overdue(clock: Clock | None = None) -> int:
     """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
 
     A job waiting behind others is sent again too; its second delivery loses the claim. Repeats
-    become
-    rarer over time, so that an unserved queue does not fill the broker. Jobs never sent come first,
-    then the
-    oldest. A sweep sends at most `MOST_A_SWEEP` jobs, begins none after `SWEEP_BUDGET_S` and ends
-    if the
-    broker is down: the next sweep continues.
+    become rarer over time, so that an unserved queue does not fill the broker. Jobs never sent come
+    first, then the oldest. A sweep sends at most `MOST_A_SWEEP` jobs, begins none after
+    `SWEEP_BUDGET_S` and ends if the broker is down: the next sweep continues.
     """
     clock = clock or SystemClock()
     now, until_s = timezone.now(), clock.monotonic_s() + SWEEP_BUDGET_S

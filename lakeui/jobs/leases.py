@@ -1,10 +1,8 @@
 """Who may write to a job's row: every change of state is a compare-and-set.
 
 A worker claims a job, which draws a new fencing number; from then on it writes only while the row
-has
-that number. A worker paused past its lease finds a newer number and stops. So a message delivered
-twice,
-or a worker that comes back from the dead, changes nothing.
+has that number. A worker paused past its lease finds a newer number and stops. So a message
+delivered twice, or a worker that comes back from the dead, changes nothing.
 
 Leases use the database's clock: the hosts' clocks need not agree.
 

@@ -14,18 +14,15 @@ class Job(models.Model):
     """A piece of work on one table. The row decides; the broker's message is a wake-up.
 
     `fence` grows with every lease; a worker with a stale fence may not write to the row. `txn_id`
-    is drawn
-    here, once, so that every attempt recognises its own commit.
+    is drawn here, once, so that every attempt recognises its own commit.
 
     `also_changes` are the other tables changed by the steps of a script: `writers` fills it, and
-    answers
-    who changes a table.
+    answers who changes a table.
 
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
 
     `by_system` means that the installation itself requested it. A job without requester that is not
-    the
-    system's belonged to a deleted account: it is not run.
+    the system's belonged to a deleted account: it is not run.
 
     `caused_by` is the write after whose commit its table requested this one (auto compaction).
 
@@ -155,8 +152,7 @@ class Schedule(models.Model):
     """A job requested again and again, as its owner, who must still be allowed to each time.
 
     `cron` has five fields, in UTC. `note` says why the last firing made no job, if so.
-    `time_limit_s` is
-    that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.
+    `time_limit_s` is that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.
     """
 
     name = models.CharField(max_length=200)
@@ -195,10 +191,8 @@ class JobAttempt(models.Model):
     """One attempt at a job: its read version, its end, its cost.
 
     Core times and bytes are Spark's counts, null if there are none. `spark_application` is the id
-    of its
-    Spark application, blank without Spark. If its worker was still starting Spark after the
-    request,
-    `session_from` and `session_until` are the bounds of that start.
+    of its Spark application, blank without Spark. If its worker was still starting Spark after the
+    request, `session_from` and `session_until` are the bounds of that start.
     """
 
     class Outcome(models.TextChoices):
@@ -240,8 +234,8 @@ class JobStage(models.Model):
     """A step of an attempt: its duration, its number of tasks, their cost.
 
     A step that recurs is one row; `took_ms` sums its turns. `found` is its result in words.
-    `spark_stages`
-    has Spark's longest stages as `spark_stages` reads them, `spark_stage_count` the number of all.
+    `spark_stages` has Spark's longest stages as `spark_stages` reads them, `spark_stage_count` the
+    number of all.
     """
 
     attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="stages")

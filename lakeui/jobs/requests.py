@@ -43,12 +43,9 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     """Queue a job for a command, given as a kind with parameters or as one SQL statement.
 
     The same idempotency key with the same request gives the first job again, for a day. A statement
-    that
-    ends in DRY RUN is a dry run, whatever `dry_run` says. `requested_by` None is the system itself.
-    A
-    `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see `Job`).
-    `schedule`
-    or the job `caused_by` requested it, if no person did at that time.
+    that ends in DRY RUN is a dry run, whatever `dry_run` says. `requested_by` None is the system
+    itself. A `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see
+    `Job`). `schedule` or the job `caused_by` requested it, if no person did at that time.
 
     Raises:
         ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
@@ -122,8 +119,7 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
 
     `parameters` are those of the `create` command, its source among them, or of another `kind` that
     creates a table: `clone`. The table will lie in the embedded lake. A failed job leaves the row,
-    which
-    says that nothing was created yet.
+    which says that nothing was created yet.
 
     Raises:
         TableExistsError: the name is taken.

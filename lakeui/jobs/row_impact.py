@@ -31,8 +31,7 @@ def asks_name(command: Command, rehearsal: Job | None = None) -> bool:
     """Return whether a person must type the table's name before the command runs.
 
     They must if all rows, or history inside the retention, may go, and for a DELETE or UPDATE whose
-    dry
-    run counted more than the share of rows in `CONFIRM_ROW_SHARE`.
+    dry run counted more than the share of rows in `CONFIRM_ROW_SHARE`.
     """
     match command:
         case Script():

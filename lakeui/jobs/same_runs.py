@@ -118,10 +118,8 @@ def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
     """Compare a job with earlier successful runs of the same statement; None if there are none.
 
     Also None if this one failed, was aborted or cancelled in less time than they took. The same
-    statement
-    has the same kind, table and parameters; dry runs are compared with dry runs. A running job is
-    slower
-    once it has taken longer; it is never faster.
+    statement has the same kind, table and parameters; dry runs are compared with dry runs. A
+    running job is slower once it has taken longer; it is never faster.
     """
     if job.started_at is None:
         return None

@@ -80,8 +80,8 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
     """Change a schedule; omitted parts stay. It still runs as its owner.
 
     A firing in between is kept, and the due time stays unless the cron text changes. A new
-    statement is
-    checked for the owner, who must be allowed to run it, and for the person who changes it.
+    statement is checked for the owner, who must be allowed to run it, and for the person who
+    changes it.
 
     Raises:
         RequestError: see `create_schedule`.

@@ -1,8 +1,7 @@
 """Spark's stages below the steps of an attempt, as recorded by a worker.
 
 A step keeps its longest stages as one list in its row. Spark does not count bytes that Python reads
-and
-writes itself: the engine's data files are in no stage.
+and writes itself: the engine's data files are in no stage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

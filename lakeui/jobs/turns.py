@@ -1,8 +1,7 @@
 """Rounds of periodic tasks: one at a time of each, on any worker.
 
 Otherwise a round longer than its period would overlap the next, and more and more of them. The turn
-is
-a lease: a worker killed in a round delays the next no longer than that.
+is a lease: a worker killed in a round delays the next no longer than that.
 """
 
 from collections.abc import Callable

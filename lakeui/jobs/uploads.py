@@ -1,8 +1,7 @@
 """Uploaded source files: kept under `UPLOAD_HOME`, one directory per file.
 
 A file is for its sender. Admins, who see every table, may name it too, so that they can retry
-failed
-jobs. Nobody may name a folder of uploads: its files have several senders.
+failed jobs. Nobody may name a folder of uploads: its files have several senders.
 """
 
 import json

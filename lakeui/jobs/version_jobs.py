@@ -1,8 +1,7 @@
 """The job behind a version of a table: the one place that knows.
 
 The row of a job holds the version that it committed to its own table. A script may commit several,
-also
-to other tables: its log has the read and the committed version of each step.
+also to other tables: its log has the read and the committed version of each step.
 """
 
 from collections.abc import Iterable, Mapping

@@ -37,8 +37,7 @@ class Child:
     """A program kept running.
 
     It starts in a session of its own, so that Ctrl-C reaches the stack alone, and ending the
-    session ends
-    its own children too (Spark's JVM and its Python workers).
+    session ends its own children too (Spark's JVM and its Python workers).
     """
 
     def __init__(self, program: Program, log: Path, clock: Clock | None = None) -> None:
@@ -88,8 +87,7 @@ class Child:
         """Ask the program alone to end; do not restart it.
 
         Its children run on until then: without its JVM, the worker would fail its jobs instead of
-        leaving them to
-        the next start.
+        leaving them to the next start.
         """
         self.done = True
         if self._process is not None and self.is_running():
@@ -156,10 +154,8 @@ def end_orphans(home: Path, clock: Clock | None = None) -> list[int]:
     """End the processes that a killed stack of this directory left; return when they are gone.
 
     A signal is only the beginning of a process's end: its port is free once it is gone. Return the
-    ids of
-    processes that did not end, normally none. Only the holder of the directory's lock may call
-    this: to
-    anyone else they are not orphans.
+    ids of processes that did not end, normally none. Only the holder of the directory's lock may
+    call this: to anyone else they are not orphans.
     """
     clock = clock or SystemClock()
     until = clock.monotonic_s() + _ORPHAN_S
@@ -216,8 +212,7 @@ def _stat_of(pid: int) -> list[str]:
     """Return the fields after the name, from the state on; none for a zombie or a dead process.
 
     A zombie holds nothing any more, unless it is the first of several threads: the others still
-    have the
-    process's files and ports.
+    have the process's files and ports.
     """
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()

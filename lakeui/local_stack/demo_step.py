@@ -12,8 +12,7 @@ class DemoJob:
     """A job of the story. `after` names the steps that must have ended before.
 
     `commit_after` names the step that is to win against this one (see `Job.commit_after`);
-    `may_fail` the
-    code of the error to demonstrate.
+    `may_fail` the code of the error to demonstrate.
     """
 
     key: str

@@ -1,8 +1,7 @@
 """Mutes, tables of audit entries, alerts and their outbox: read-only.
 
 Checks are muted on the page of conditions that need attention, alerts are set up on theirs; both
-over
-REST too.
+over REST too.
 """
 
 from auditlog.registry import auditlog

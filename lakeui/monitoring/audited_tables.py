@@ -1,8 +1,7 @@
 """The tables of an audit entry, stored beside it by id.
 
 Entries hold them inside their changes, where no index reaches; and their object, such as a role or
-a key,
-may be deleted, so that only the entry still names its table.
+a key, may be deleted, so that only the entry still names its table.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

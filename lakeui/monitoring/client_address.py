@@ -23,8 +23,7 @@ def client_address(request: HttpRequest) -> str | None:
     """Return the client's address in canonical form; None if unknown (a Unix socket, say).
 
     It is the peer's address with TRUSTED_PROXIES=0, and if the header has no address at the
-    position for
-    which the trusted proxies vouch: such a request bypassed some of them.
+    position for which the trusted proxies vouch: such a request bypassed some of them.
     """
     return _read_forwarded_address(request, settings.TRUSTED_PROXIES) or _canonical(
         request.META.get("REMOTE_ADDR", "")

@@ -1,8 +1,7 @@
 """Rows of an outbox: claimed under a lease, deleted when sent, postponed when a try failed.
 
 If a worker dies, its claimed rows are due again when the lease ends. So each row is delivered at
-least
-once, or given up, and never waits unseen.
+least once, or given up, and never waits unseen.
 """
 
 from dataclasses import dataclass

@@ -92,8 +92,7 @@ def _select_entries(tables: list[int]) -> QuerySet[LogEntry, Any]:
     """Return the keys of entries about tables, their jobs and other objects, as a subquery.
 
     However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone:
-    by their
-    kind, most of the audit log would be read.
+    by their kind, most of the audit log would be read.
     """
     jobs = Job.objects.filter(table__in=tables).order_by()
     conditions = [

@@ -1,9 +1,8 @@
 """Counts recent failed sign-ins. After a few tries nothing is compared for a while.
 
 A try is counted before the password is compared, by one atomic count in the cache, so that
-concurrent
-requests get no more tries than sequential ones. Web processes count together if `CACHE_URL` names a
-Redis.
+concurrent requests get no more tries than sequential ones. Web processes count together if
+`CACHE_URL` names a Redis.
 """
 
 import hashlib
@@ -49,8 +48,7 @@ class PasswordTries:
         """Return the tries from the request's network for any name; None if the network is unknown.
 
         A try does not restart the time: an office behind one address has few failed tries in any
-        five minutes,
-        but may have some in every five minutes of a day.
+        five minutes, but may have some in every five minutes of a day.
         """
         network = client_network(request)
         if not network:  # everybody would be counted as one

@@ -1,10 +1,8 @@
 """Counters shared by web processes in Redis: requests, and failed sign-ins.
 
 None of them is worth a failed page: an unreachable Redis counts as an empty one for a while, its
-limits
-do not apply meanwhile, and the log records it. Values are JSON, so that nothing read from Redis is
-ever
-run.
+limits do not apply meanwhile, and the log records it. Values are JSON, so that nothing read from
+Redis is ever run.
 """
 
 import json

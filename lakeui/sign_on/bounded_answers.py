@@ -1,8 +1,7 @@
 """Requests to the OpenID provider, bounded in bytes and in time.
 
 The timeout of `requests` applies to one read: a slow provider would delay a sign-in without limit,
-and
-an endless answer would fill the memory.
+and an endless answer would fill the memory.
 """
 
 import socket

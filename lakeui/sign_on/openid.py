@@ -1,11 +1,9 @@
 """OpenID Connect: the code flow with PKCE, by Authlib.
 
 Authlib creates and compares state, nonce and code verifier, keeps them in the session for one
-answer,
-and checks the ID token's signature and times. This module sets the required issuer and audience,
-and
-excludes algorithms whose keys others have. The provider's metadata and keys are read anew for each
-sign-in, so that a change of keys needs nothing here.
+answer, and checks the ID token's signature and times. This module sets the required issuer and
+audience, and excludes algorithms whose keys others have. The provider's metadata and keys are read
+anew for each sign-in, so that a change of keys needs nothing here.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,7 @@
 
 Only the issuer's subject decides: a name or an e-mail address may be given to somebody else, or be
 claimed. A local account belongs to a subject only after an administrator linked it. The provider's
-groups
-apply from each sign-in on, for tokens too.
+groups apply from each sign-in on, for tokens too.
 """
 
 from dataclasses import dataclass

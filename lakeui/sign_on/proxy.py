@@ -1,8 +1,7 @@
 """The user named by a proxy, in a header that it sets after its own authentication.
 
 The header counts only from a peer in PROXY_ADDRESSES: the address of the connection, which no
-header
-can change. From any other peer it is ignored.
+header can change. From any other peer it is ignored.
 """
 
 import ipaddress

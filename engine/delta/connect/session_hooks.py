@@ -1,8 +1,7 @@
 """`enable(spark)` for a session of Spark Connect, within the limits of its client.
 
 The client asks the engine, and the engine asks the server for rows and files. The server parses
-SQL,
-so only statements of the engine's own grammar come this way.
+SQL, so only statements of the engine's own grammar come this way.
 """
 
 from collections.abc import Callable

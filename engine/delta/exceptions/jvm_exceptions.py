@@ -1,9 +1,8 @@
 """Conflicts raised by delta-spark in the JVM, under the names of `engine.delta.exceptions`.
 
 delta-spark may stay on the class path of a job that changes its imports. Its own exceptions, in SQL
-or
-at a writer, are then caught by the same `except` as the engine's. If the Python package `delta` is
-loaded as well, its own names stay.
+or at a writer, are then caught by the same `except` as the engine's. If the Python package `delta`
+is loaded as well, its own names stay.
 """
 
 import json

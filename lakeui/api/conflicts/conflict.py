@@ -37,10 +37,8 @@ class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, how to avoid it, and conflicts like it.
 
     `facts` is the engine's record: files and rows touched by both, its remedies, and under
-    `decision` the
-    verdict of every check on every winning commit, both sides' files, and the counts and positions
-    of the
-    compared rows.
+    `decision` the verdict of every check on every winning commit, both sides' files, and the counts
+    and positions of the compared rows.
     """
 
     facts = ObjectField()

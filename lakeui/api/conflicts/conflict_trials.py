@@ -29,8 +29,7 @@ class TrialAnswerSerializer(serializers.Serializer[Any]):
     """The result of one fix: `as_it_was` is no fix, and must conflict for the others to count.
 
     `undecidable`: it could not be tried; `why` gives the reason. `rows` are the rows changed on the
-    copy.
-    `needs_spark`: trials run without Spark, so that no other trial is more precise.
+    copy. `needs_spark`: trials run without Spark, so that no other trial is more precise.
     """
 
     fix = serializers.CharField()

@@ -38,10 +38,8 @@ class PipelineEventSerializer(RequestSerializer):
     """An event of one transaction, identified for ever by the transaction's id and `sequence`.
 
     Every event has all known facts of the transaction. In addition, `resolved` has the engine's
-    facts in
-    `conflict`, `aborted` has them with the name of the `exception`, `committed` has the `version`,
-    and
-    `reported` has the `text` of another engine's error.
+    facts in `conflict`, `aborted` has them with the name of the `exception`, `committed` has the
+    `version`, and `reported` has the `text` of another engine's error.
     """
 
     kind = serializers.ChoiceField(choices=KINDS)
@@ -116,8 +114,7 @@ class PipelineEvents(GenericAPIView[Any]):
         """Report events. Repeat the request if its answer was lost: each event is stored once.
 
         The role reporter is enough. Events of tables that are unregistered, or not yours to report
-        on, are in
-        `refused` with the reason; if no event of a batch is stored, 422.
+        on, are in `refused` with the reason; if no event of a batch is stored, 422.
         """
         body = PipelineBatchSerializer(data=request.data)
         body.is_valid(raise_exception=True)

@@ -271,8 +271,7 @@ class OutOfOrderSerializer(serializers.Serializer[Any]):
     """A version whose state no prefix of the history explains (WriteSerializable reordering).
 
     `appends` are blind appends recorded before it that take effect after it. `is_known`: its reads
-    are
-    recorded, and statistics do not rule the appends out.
+    are recorded, and statistics do not rule the appends out.
     """
 
     version = serializers.IntegerField(source="order.version")

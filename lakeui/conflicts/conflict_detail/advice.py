@@ -50,10 +50,8 @@ class ConflictAdvice:
     """One way to avoid the conflict.
 
     It would have avoided `helped` of `of` similar conflicts; `undecidable` more are not counted.
-    `act` is
-    where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility", "isolation";
-    ""
-    if elsewhere. `condition` is to be added to the write's own.
+    `act` is where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
+    "isolation"; "" if elsewhere. `condition` is to be added to the write's own.
     """
 
     kind: str

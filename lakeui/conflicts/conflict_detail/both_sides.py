@@ -48,8 +48,7 @@ class ConflictSideDetail:
     """One side. None and "" are unrecorded.
 
     `statement_is_whole`: it is the job's or the pipeline's own, not reconstructed from the log.
-    `read_at` is
-    when the attempt began to read, `ended_at` when it ended.
+    `read_at` is when the attempt began to read, `ended_at` when it ended.
     """
 
     operation: str

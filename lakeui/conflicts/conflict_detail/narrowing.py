@@ -1,8 +1,7 @@
 """The condition that would have kept a write off the files it shares with another.
 
 It is derived from the record: the bounds of both sides' files in the column of the table's layout.
-Files
-outside a condition are not read, and cannot conflict.
+Files outside a condition are not read, and cannot conflict.
 """
 
 from collections.abc import Sequence

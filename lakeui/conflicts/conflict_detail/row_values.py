@@ -31,8 +31,7 @@ def find_shared_rows(conflict: Conflict) -> SharedRows | None:
     """Return the first rows touched by both sides; None if no positions are recorded.
 
     They are read from a version in which they are live: the one before the winning commit removed
-    them, or
-    the one that added them.
+    them, or the one that added them.
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     file = next((file for file in _files(facts) if _positions(file)), None)

@@ -12,8 +12,8 @@ class FixCost:
     """The cost of a fix. `rewrites_bytes` is 0 if no data is rewritten.
 
     `duration_ms` is estimated by the median speed of `runs` earlier jobs, None without any. Running
-    writes
-    are aborted, streams stop. `protocol` is the new requirement of clients, None if it stays.
+    writes are aborted, streams stop. `protocol` is the new requirement of clients, None if it
+    stays.
     """
 
     rewrites_bytes: int = 0

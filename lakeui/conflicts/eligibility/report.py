@@ -42,10 +42,8 @@ class EligibilityReport:
     """A report: `runtimes` for the current table, `mended` for the table with its fixes.
 
     `writes` were read, `overlapping_writes` of them had a condition and overlapped with others;
-    `unplaced`
-    were written by other programs than the runtimes. `by_files` are the writers with engines that
-    always
-    compare files, with their commits.
+    `unplaced` were written by other programs than the runtimes. `by_files` are the writers with
+    engines that always compare files, with their commits.
     """
 
     eligibility: TableEligibility

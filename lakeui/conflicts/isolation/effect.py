@@ -52,10 +52,8 @@ class LevelEffect:
     """Certain changes in aborted writes: `more` and `fewer`, by kind; `now` is the current number.
 
     `append_overlaps` are the overlaps with blind appends that a stricter level would count;
-    `out_of_order`
-    the versions that would not exist, oldest first: a stricter level would have aborted their
-    writes, or
-    compared rows. None: the level stays.
+    `out_of_order` the versions that would not exist, oldest first: a stricter level would have
+    aborted their writes, or compared rows. None: the level stays.
     """
 
     days: int

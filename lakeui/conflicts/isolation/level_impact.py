@@ -80,8 +80,7 @@ class Impact:
     """The changes and who is affected. `changes` is empty if all settings are already in force.
 
     `committed` are the lines of the log to be added and removed, `undone_by` the statements that
-    restore the
-    settings. `clustering` is None if it stays.
+    restore the settings. `clustering` is None if it stays.
     """
 
     changes: Mapping[str, str]

@@ -21,8 +21,7 @@ class OverlapRow:
     """An overlap and its result, one of `ENDS`.
 
     `version` is None if the later write was aborted. `at` is when it ended. `row_count` counts the
-    compared
-    rows, None if none were compared or it is not recorded.
+    compared rows, None if none were compared or it is not recorded.
     """
 
     verdict: Verdict

@@ -48,8 +48,7 @@ class OverlappingWrite:
     """A commit, or an attempt aborted by `before`; then it has a conflict.
 
     It overlaps with the versions after `read_version` and before `before`; for an aborted attempt,
-    its
-    winning commit too.
+    its winning commit too.
     """
 
     kind: str
@@ -72,8 +71,7 @@ class Overlaps:
     """The overlaps of a window: its latest `MAX_VERSIONS` versions, from `first` to `last`.
 
     `counts` is by the kinds of both sides, the later first. `unrecorded` commits do not record
-    their read
-    version: their overlaps are not counted. `is_capped`: the window holds more.
+    their read version: their overlaps are not counted. `is_capped`: the window holds more.
     """
 
     since: datetime

@@ -1,12 +1,9 @@
 """Out-of-order versions: versions whose state no prefix of the history explains.
 
 At WriteSerializable a blind append may take effect after a write that is recorded later and did not
-see
-it. That write's version is out of order: its rows differ from those of the commits up to it in
-serial
-order. Narrow columns select the candidate pairs; only the texts of UPDATEs, DELETEs and the appends
-they
-passed over are read, the latest of them up to a budget.
+see it. That write's version is out of order: its rows differ from those of the commits up to it in
+serial order. Narrow columns select the candidate pairs; only the texts of UPDATEs, DELETEs and the
+appends they passed over are read, the latest of them up to a budget.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

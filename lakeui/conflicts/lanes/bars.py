@@ -39,11 +39,10 @@ class LaneBar:
     """A transaction.
 
     `overlap_count` versions landed between its read version and its end, `exempt` of them are blind
-    appends
-    that do not count at its level; None if the mirror lacks some. `resolved` are the versions whose
-    conflicts with it were resolved at row level. `said` is its change, `ending` the end of its
-    overlaps.
-    `wasted_*` is the waste of an aborted one, `percent` the progress of a running one.
+    appends that do not count at its level; None if the mirror lacks some. `resolved` are the
+    versions whose conflicts with it were resolved at row level. `said` is its change, `ending` the
+    end of its overlaps. `wasted_*` is the waste of an aborted one, `percent` the progress of a
+    running one.
     """
 
     lane: str

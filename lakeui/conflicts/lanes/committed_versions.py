@@ -28,8 +28,7 @@ class CommittedVersions:
         """Count the versions after the read version, up to `end`, and the exempt ones among them.
 
         Exempt are blind appends, unless they count for the transaction. None: the read version, or
-        a landed
-        version, is not recorded.
+        a landed version, is not recorded.
         """
         if read_version is None or end is None:
             return None, None

@@ -30,9 +30,8 @@ class Navigator:
     """The last 24 hours if they include the shown versions, else all recorded time.
 
     A table younger than a day is shown since its first version, so that nothing stays blank.
-    `passages`
-    omits empty buckets. `is_capped`: more is recorded than the latest `MAX_VERSIONS` counted
-    versions.
+    `passages` omits empty buckets. `is_capped`: more is recorded than the latest `MAX_VERSIONS`
+    counted versions.
     """
 
     start: datetime

@@ -69,10 +69,9 @@ class SwimLane:
     """Versions `first` to `last`; bars in the order of their end.
 
     `running` are attempts that have read and not ended; none if `last` is not the latest version.
-    Whichever
-    bars are shown, `is_open` says whether something runs, `moments` when the versions landed, and
-    `engines`
-    each writer's engine in the log. `history` is the replayable part of the range.
+    Whichever bars are shown, `is_open` says whether something runs, `moments` when the versions
+    landed, and `engines` each writer's engine in the log. `history` is the replayable part of the
+    range.
     """
 
     first: int

@@ -33,10 +33,8 @@ class Event:
     """An event of a transaction. `table` is its location, or its name here.
 
     `begun`, `failed` and `ended` (there was nothing to commit) add nothing to it; `resolved` has
-    its
-    `conflict`, `aborted` its `conflict` and `exception`, `committed` its `version`, `reported` the
-    `text` of
-    an error.
+    its `conflict`, `aborted` its `conflict` and `exception`, `committed` its `version`, `reported`
+    the `text` of an error.
     """
 
     kind: str

@@ -1,8 +1,7 @@
 """Takes a batch of events of one program: each is stored once, or refused with its reason.
 
 Events of a transaction may come twice, late, or without earlier ones dropped by the program: each
-event
-therefore states all known facts of its transaction, and none relies on another.
+event therefore states all known facts of its transaction, and none relies on another.
 """
 
 from collections.abc import Mapping, Sequence

@@ -70,8 +70,7 @@ def _winner(conflict: Conflict, winners: Mapping[int, ForecastSide]) -> Forecast
     """Return the mirrored winning commit; if it is not stored, derive it from its operation's name.
 
     A write that is not known to be blind may have overwritten anything. It is also unknown whether
-    a
-    compaction records the moves of rows or reorders them.
+    a compaction records the moves of rows or reorders them.
     """
     version = conflict.winning_version
     if version is not None and version in winners:

@@ -65,8 +65,7 @@ class WhatIfAnswer:
     """Versions `first` to `last` under the requested setting.
 
     `not_replayed` versions have a commit too long for the mirror, or unreadable. `is_capped`: of
-    the
-    conflicts of that range only the latest `MAX_CONFLICTS` are judged.
+    the conflicts of that range only the latest `MAX_CONFLICTS` are judged.
     """
 
     level: str
@@ -100,8 +99,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     """Judge a range of versions, the latest hundred by default, under another setting.
 
     `history` and `conflicts` are those of that range if they have been read already, `replayed` its
-    replay
-    at that level.
+    replay at that level.
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or load_recorded_history(table, first, last)

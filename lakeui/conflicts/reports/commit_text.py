@@ -1,8 +1,7 @@
 """The winning commit's commitInfo inside a message: "Conflicting commit: {…}", whole or cut off.
 
 Delta writes operationParameters as raw text into it, so it is often not JSON (`{"mode":Append}`):
-text
-that cannot be decoded is read field by field.
+text that cannot be decoded is read field by field.
 """
 
 import json

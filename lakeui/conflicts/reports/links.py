@@ -74,10 +74,8 @@ def record_report(  # noqa: PLR0913 - all but two by name
     """Store a reported conflict beside those of our own workers; None if the text reports none.
 
     `read_version` and `operation` are of the aborted write, which messages seldom state; the
-    message's own
-    facts take precedence. `origin` is the attempt's, if a program reports it, `user_name` the user
-    of that
-    program.
+    message's own facts take precedence. `origin` is the attempt's, if a program reports it,
+    `user_name` the user of that program.
     """
     reported = linked.report.conflict
     if reported is None:

@@ -38,8 +38,7 @@ class ReportedConflict:
     """A message's facts of a conflict. None or empty: not stated.
 
     `winner_rows` are the new rows of the winning commit. `stream` is the failed streaming query, ""
-    if it
-    has no name, None if it was no stream.
+    if it has no name, None if it was no stream.
     """
 
     exception: str
@@ -120,8 +119,7 @@ def add_remedies(
     """Return the conflict with its remedies.
 
     `level` is the table's setting, "" if it has none or is unknown; `winner_is_blind` is a fact
-    about the
-    winning commit from outside the message.
+    about the winning commit from outside the message.
     """
     rule, source = RULE_OF_CODE.get(conflict.code), conflict.source
     by_level = (

@@ -1,8 +1,7 @@
 """A pasted text made plain, with a map of its positions back to the original.
 
 Terminals add colours, loggers a prefix to every line, JSON and HTML their escapes, chats curly
-quotes.
-The result is one line with the message as its writer wrote it.
+quotes. The result is one line with the message as its writer wrote it.
 """
 
 import html

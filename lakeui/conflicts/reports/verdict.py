@@ -81,8 +81,7 @@ class ReportVerdict:
     """A verdict. `check` is the rule's position among the checks, from 1; None if there is none.
 
     The winning commit `did` something to the table, and `then` says why it matters. `ignored_rows`
-    are the
-    winning commit's new rows that a commit would have missed, if recorded.
+    are the winning commit's new rows that a commit would have missed, if recorded.
     """
 
     headline: str

@@ -2,8 +2,7 @@
 
 Programs name themselves in their own ways: `Apache-Spark/3.5.1 Delta-Lake/3.2.0`,
 `Databricks-Runtime/14.3.x-scala2.12`, `delta-rs:py-1.2.0`, `lakeui/1.4`. Programs that only read
-leave
-no trace in a log.
+leave no trace in a log.
 """
 
 import re

@@ -92,8 +92,7 @@ def operations_of_job(
     """Return a job's operations on a table: one, or each step of a script that changes it.
 
     `is_own` is false if the table is not the job's own. If a job's parameters cannot be read, its
-    kind
-    decides, and an append may then have read the table.
+    kind decides, and an append may then have read the table.
     """
     try:
         command = Command.from_parameters(kind, parameters)

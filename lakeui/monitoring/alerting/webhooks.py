@@ -1,8 +1,7 @@
 """One POST to a webhook: to an allowed address, within a time limit, without redirects.
 
 The name is resolved once, and the connection uses the checked address. Only the status of the
-answer is
-read, so that no channel reveals data behind the webhook.
+answer is read, so that no channel reveals data behind the webhook.
 """
 
 import http.client

@@ -1,8 +1,8 @@
 """Tables and files as OpenLineage's datasets, named by location as its specification requires.
 
 https://openlineage.io/docs/spec/naming: a table has the same name in every tool, so that events of
-Spark
-or Airflow about the same location are about the same dataset. Its name here is a symlink of it.
+Spark or Airflow about the same location are about the same dataset. Its name here is a symlink of
+it.
 """
 
 import json

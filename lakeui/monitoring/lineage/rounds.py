@@ -1,8 +1,7 @@
 """The light worker's round: jobs and transactions that began or ended are reported, once each.
 
 It reads the record, so no job and no report waits for it. An event of a run and a type is stored
-once,
-however many rounds and workers find it.
+once, however many rounds and workers find it.
 """
 
 import logging
@@ -87,8 +86,7 @@ def _transactions(now: datetime) -> Iterable[PipelineTransaction]:
     """Return transactions without events, or without their end.
 
     An aborted attempt waits for the next one, which continues its run; a commit waits for the
-    mirror, which
-    knows its contents. Neither waits for long.
+    mirror, which knows its contents. Neither waits for long.
     """
     told = LineageEvent.objects.filter(transaction=OuterRef("pk"))
     since = _find_start(Q(transaction__isnull=False), now)

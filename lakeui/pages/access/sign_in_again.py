@@ -13,9 +13,8 @@ class SignInAgainMiddleware:
     """Redirect the whole page to sign-in if a request needs a signed-in person.
 
     An htmx fragment would show the sign-in page inside the page, and a submitted form would lead
-    back to an
-    address without its query. Both come back to the page itself; `static/keys.js` keeps the typed
-    text.
+    back to an address without its query. Both come back to the page itself; `static/keys.js` keeps
+    the typed text.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -126,8 +126,7 @@ def draw_overlap(
     """Draw the chart; `fired_at` are the paths of the rule. Return None if no file was recorded.
 
     In a resolved conflict every shared file passed; in another those whose compared rows have none
-    in
-    common.
+    in common.
     """
     lines = _lines(decision)
     if not lines:

@@ -1,8 +1,7 @@
 """The swim-lane: a bar per transaction, from its read version to its own or its winning version.
 
 Positions across are in per cent, down in px. A lane holds as many tracks as its bars overlap; bars
-that
-do not fit are counted, never left out silently.
+that do not fit are counted, never left out silently.
 """
 
 from collections import Counter, defaultdict

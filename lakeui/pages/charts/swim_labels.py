@@ -1,8 +1,7 @@
 """Positions of bars' labels: above the bar, beside its end, or none. They never overlap.
 
 A chart is drawn in per cent and shown at any width, so room is computed for its narrowest width; a
-label
-that only fits on a wide screen is shown only there.
+label that only fits on a wide screen is shown only there.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """The parts of a generated form: single fields, a choice of sources, repeated clauses.
 
 A part knows the names of its fields, how to read them together, and which field an engine's error
-is
-about. Templates draw a part by its `shape`.
+is about. Templates draw a part by its `shape`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,10 +25,8 @@ class SingleField:
     """One field.
 
     Like every part: `fields` are its form fields by name; `read` returns the parameter's value,
-    None without
-    input (`uploads`: kept files by field); `field_at_fault` is the form field that an engine's
-    error names by
-    its path, if it is one of them.
+    None without input (`uploads`: kept files by field); `field_at_fault` is the form field that an
+    engine's error names by its path, if it is one of them.
     """
 
     shape: ClassVar[str] = "single"

@@ -28,8 +28,7 @@ class HistoryRow:
     """A version, or an aborted attempt.
 
     `order` is set if the version is out of order. `behind` counts the versions between its read
-    version and
-    its end; None: not recorded.
+    version and its end; None: not recorded.
     """
 
     commit: Commit | None

@@ -1,8 +1,7 @@
 """Shapes that charts repeat by the hundred, written at once: a template takes ten times as long.
 
 Numbers and names of shapes are the charts' own. Text by people or logs, and every address, is
-escaped
-where it is inserted.
+escaped where it is inserted.
 """
 
 from collections.abc import Iterator
