@@ -34,7 +34,7 @@ class Entry(ModelEntry):  # type: ignore[misc]  # it comes without types
 
 
 class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
-    """Celery's scheduler of tasks in the database, over again where the clock was set back."""
+    """Celery's scheduler of tasks in the database, reset if the clock was set back."""
 
     Entry = Entry
     clock: Clock = SystemClock()
@@ -49,7 +49,7 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
         connection.ensure_connection()
 
     def setup_schedule(self) -> None:
-        """Wait for the database where it is away at the start, then as usual."""
+        """Wait for an unreachable database at the start, then do as Celery does."""
         while True:
             try:
                 self.connect()

@@ -87,7 +87,7 @@ def was_held(request: HttpRequest) -> bool:
 
 
 def forget_user(request: HttpRequest) -> None:
-    """Have the session and its person be looked up again: they are those of the request's begin."""
+    """Reload the session and its person: they are those of the request's start."""
     session = getattr(request, "session", None)
     if session is not None:
         request.session = type(session)(session.session_key)
@@ -110,7 +110,7 @@ async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
 
 
 def _ask(is_news: Callable[[], bool]) -> bool:
-    """Ask, and leave no connection open while the request sleeps."""
+    """Check, and leave no connection open while the request sleeps."""
     try:
         return is_news()
     except (DatabaseError, InterfaceError):

@@ -18,7 +18,7 @@ def open_private(path: Path, mode: str) -> IO[Any]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text file anew."""
+    """Write a text file, replacing any."""
     with open_private(path, "w") as file:
         file.write(text)
 

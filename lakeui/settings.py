@@ -1,6 +1,6 @@
 """Settings: the embedded stack by default, PostgreSQL and Redis by environment.
 
-`LAKEUI_HOME` holds everything the embedded stack keeps (database, demo lake, uploads, logs).
+`LAKEUI_HOME` holds all data of the embedded stack (database, demo lake, uploads, logs).
 docs/operations.md lists every variable.
 """
 

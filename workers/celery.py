@@ -33,7 +33,7 @@ app.conf.imports = (
 
 @worker_init.connect
 def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's worker
-    """Start Spark where the worker takes Spark jobs; light workers never load a JVM."""
+    """Start Spark if the worker takes Spark jobs; light workers never load a JVM."""
     if SPARK_QUEUE in sender.app.amqp.queues.consume_from:
         try:
             spark_session.start()
@@ -44,7 +44,7 @@ def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's wo
 
 @worker_init.connect
 def start_traces(**_: object) -> None:
-    """Send spans where a collector is named."""
+    """Send spans if a collector is configured."""
     tracing.start("lakeui-worker")
 
 

@@ -19,7 +19,7 @@ def asks_for_follow_ups(job: Job, table: Table) -> FollowUpRunner:
 
 
 def note_unasked(job: Job, result: OperationResult) -> None:
-    """Tell the job's log where a follow-up could not be requested: the write stands."""
+    """Log that a follow-up could not be requested: the write stands."""
     if result.follow_up is not None and result.follow_up.error:
         message = f"Small files stay as they are: {result.follow_up.error}"
         log_event(

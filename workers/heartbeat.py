@@ -200,7 +200,7 @@ class Heartbeat:
 
     @property
     def cancelled(self) -> bool:
-        """Someone asked to cancel the job."""
+        """Whether someone requested to cancel the job."""
         return self._cancelled.is_set()
 
     def check(self) -> None:

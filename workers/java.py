@@ -6,7 +6,7 @@ from engine.spark.session import SparkUnavailableError, check_java
 
 
 def main() -> int:
-    """0 if Java is there and recent enough, else 1 and the remedy on standard error."""
+    """Return 0 if Java is recent enough, else 1 with the remedy on standard error."""
     try:
         check_java()
     except SparkUnavailableError as error:

@@ -75,7 +75,7 @@ class JobObserver(TransactionObserver):
         )
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
-        """Tell the job's log."""
+        """Log the winning commit."""
         self._heartbeat.progress.enter(CHECK)
         log_event(
             self._job.pk,

@@ -132,7 +132,7 @@ def errors_of_start(master: str) -> Iterator[None]:
 
 
 def _ui_settings() -> Mapping[str, str]:
-    """Spark's own pages, if they are wanted: on this machine alone where all of Spark is on it."""
+    """Return the settings of Spark's own pages, if wanted: on this machine alone in local mode."""
     if not settings.SPARK_UI:
         return {}
     if settings.SPARK_MASTER.startswith("local"):
@@ -141,7 +141,7 @@ def _ui_settings() -> Mapping[str, str]:
 
 
 def stop() -> None:
-    """End the JVM, if there is one; the first to end keeps its classes for the next to start."""
+    """End the JVM, if there is one; the first to end keeps its classes for the next start."""
     if _SessionHolder.session is not None:
         if _SessionHolder.archive is not None:
             _SessionHolder.archive.keep(_SessionHolder.session)

@@ -101,7 +101,7 @@ class StepProgress:
 
 
 class Stages:
-    """The steps of a job's attempts; may be told and asked from different threads."""
+    """The steps of a job's attempts; safe for several threads."""
 
     def __init__(self, clock: Clock, attempt: int) -> None:
         self._clock, self._attempt = clock, attempt

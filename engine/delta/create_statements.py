@@ -95,12 +95,12 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
 
 
 def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
-    """CREATE TABLE t LIKE s: an empty table with columns, layout and properties of another.
+    """Run CREATE TABLE t LIKE s: an empty table with another's columns, layout and properties.
 
-    None where neither is one of Delta's.
+    Return None if neither is a Delta table.
 
     Raises:
-        StatementNotRoutedError: a table of another format is to be made like a Delta table.
+        StatementNotRoutedError: a table of another format is to be created like a Delta table.
     """
     parts = texts_of(plan.source().multipartIdentifier())
     place, given = find_delta(spark, parts), optional(plan.provider())

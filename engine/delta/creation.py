@@ -1,7 +1,7 @@
-"""A table made at a place, and under a name of the session's catalogue.
+"""Creation of a table at a location, and under a name of the session's catalog.
 
-The log is the engine's, whoever else reads the table. Where delta-spark serves the catalogue, names
-are made by its statements; elsewhere Spark's own catalogue keeps name and place, under the provider
+The log is the engine's, whoever else reads the table. If delta-spark serves the catalog, names are
+created by its statements; otherwise Spark's own catalog holds name and location, under the provider
 `delta`.
 """
 
@@ -57,12 +57,12 @@ class NothingNamedError(RequestError):
 
 
 class WithoutColumnsError(RequestError):
-    """A name is to be given to a place where there is no table, and no columns are given for one."""
+    """A name is given to a location without a table, and no columns are given for a new one."""
 
     code = "DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA"
 
     def __init__(self, place: str) -> None:
-        """`place` is where there is none."""
+        """Take the location without a table."""
         what = f"There is no Delta table at {place}, and no columns are given for a new one."
         super().__init__(what, "Give columns or a query, or correct the location.", field="schema")
 
@@ -104,7 +104,7 @@ class NewTableDefinition:
 
     @property
     def rows(self) -> bool:
-        """Whether it begins with rows of its own."""
+        """Whether the table starts with rows."""
         return self.source is not None or self.clone is not None
 
 
@@ -259,7 +259,7 @@ def _is_collated(kind: spark_types.DataType) -> bool:
 
 
 def has_table(spark: SparkSession, place: str) -> bool:
-    """Whether a Delta table is there."""
+    """Whether a Delta table exists at the location."""
     uri = normalise_uri(place)
     return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
 
@@ -267,9 +267,9 @@ def has_table(spark: SparkSession, place: str) -> bool:
 def register_name(
     spark: SparkSession, name: str, location: str = "", schema: StructType | None = None
 ) -> None:
-    """Have the session's catalogue know a name; without a location it chooses the place.
+    """Register a name in the session's catalog; without a location it chooses one.
 
-    Spark's own catalogue is told the columns as they are now, for people; nobody reads by them.
+    Spark's own catalog is given the present columns, for people; nobody reads by them.
     """
     columns = ""
     if not uses_delta_spark(spark):

@@ -51,7 +51,7 @@ class LocationPropertiesError(RequestError):
 
 
 class OccupiedLocationError(RequestError):
-    """A table is to be made where there is one, or where there are other files."""
+    """A table is to be created where there is a table, or other files."""
 
     code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 

@@ -237,7 +237,7 @@ class DeltaStreamWriter(DataStreamWriter):
         queryName: str | None = None,  # noqa: N803
         **options: Any,  # noqa: ANN401
     ) -> StreamingQuery:
-        """Write the stream to the table at a path; one is made where there is none."""
+        """Write the stream to the table at a path; create the table if there is none."""
         if format is not None:
             self.format(format)
         if partitionBy is not None:
@@ -257,7 +257,7 @@ class DeltaStreamWriter(DataStreamWriter):
         queryName: str | None = None,  # noqa: N803
         **options: Any,  # noqa: ANN401
     ) -> StreamingQuery:
-        """Write the stream to the table of a name; one is made where there is none."""
+        """Write the stream to a table by name; create the table if there is none."""
         spark = self._frame.sparkSession
         if format is not None:
             self.format(format)

@@ -35,7 +35,7 @@ _SAVE_MODES = {
 
 
 class PartitioningError(RequestError):
-    """A write asks for another layout than the table has."""
+    """A write requests another layout than the table's."""
 
     code = "DELTA_METADATA_MISMATCH"
 
@@ -46,7 +46,7 @@ class WithoutDataError(RequestError):
     code = "DELTA_EMPTY_DATA"
 
     def __init__(self) -> None:
-        """Nothing more is to be said of it."""
+        """Build the error, which has no further facts."""
         super().__init__("The DataFrame has no columns.", "Give it at least one.", field="schema")
 
 
@@ -94,7 +94,7 @@ def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
 
 
 def replace_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
-    """Put a table with the frame's rows in the place of another one."""
+    """Replace a table by one with the frame's rows."""
     location = write.options.get("path", "")
     definition = _definition(write, name, location)
     create_table(write.spark, replace(definition, replace=True, must_exist=must_exist))
@@ -168,7 +168,7 @@ def append(write: FrameWrite, handle: Handle) -> None:
 
 
 def overwrite(write: FrameWrite, handle: Handle) -> None:
-    """Put the frame's rows in the place of all rows, of a condition's, or of whole partitions."""
+    """Replace all rows, the rows of a condition, or whole partitions by the frame's rows."""
     source, snapshot = DataFrameSource(write.frame), handle.table.snapshot()
     handle = _apply_options(write, handle)
     where = write.options.get("replacewhere")

@@ -100,7 +100,7 @@ class DeltaMergeBuilder:
         return self._rebind(self._handle.set_option(key, value))
 
     def retries(self, count: int) -> "DeltaMergeBuilder":
-        """How often this write is begun again after a conflict."""
+        """Set how often this write is retried after a conflict."""
         return self._rebind(replace(self._handle, retries=count))
 
     def commitInfo(self, userMetadata: str) -> "DeltaMergeBuilder":  # noqa: N802, N803

@@ -155,7 +155,7 @@ def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
 
 
 def count_frame(spark: SparkSession, result: OperationResult, metric: str) -> DataFrame:
-    """One row: how many rows a DELETE or UPDATE changed, -1 where the log does not say."""
+    """Return one row: the number of rows that a DELETE or UPDATE changed, -1 if not in the log."""
     unknown = 0 if result.version is None else -1
     count = int(result.metrics.get(metric, unknown))
     return _numbers(spark, {"num_affected_rows": count}, result)

@@ -79,7 +79,7 @@ def is_enabled(spark: SparkSession) -> bool:
 
 
 def has_delta_spark(spark: SparkSession) -> bool:
-    """Whether delta-spark's classes are there for the session."""
+    """Whether delta-spark's classes are available to the session."""
     inside: Any = spark
     loader = inside._jvm.org.apache.spark.util.Utils
     return uses_delta_spark(spark) or bool(
@@ -96,7 +96,7 @@ def _switch_on(spark: SparkSession) -> None:
 
 
 def _install() -> None:
-    """Tell PySpark's classes to ask; once in a process."""
+    """Patch PySpark's classes, once in a process."""
     if _installed:
         return
     _installed.append(True)

@@ -53,7 +53,7 @@ def open_table(
 
 
 def reachable_roots(uri: str) -> tuple[str, ...]:
-    """Where the log of a table of the caller's own may lead."""
+    """Return the locations to which the log of a caller's own table may refer."""
     scheme, separator, rest = uri.partition("://")
     return (f"{scheme}://{rest.partition('/')[0]}",) if separator else ("/",)
 

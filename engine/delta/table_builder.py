@@ -124,10 +124,10 @@ class DeltaTableBuilder(Generic[_Table]):
         return self._set(properties={**self._definition.properties, key: value})
 
     def execute(self) -> _Table:
-        """Make the table.
+        """Create the table.
 
         Raises:
-            AnalysisException: there is one, or none to replace, or it cannot be as asked.
+            AnalysisException: it exists, there is none to replace, or the definition is impossible.
         """
         with delta_errors():
             return self._make(create_table(self._spark, self._definition))

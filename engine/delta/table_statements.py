@@ -150,7 +150,7 @@ def _restore(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
 
 
 def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
-    """ALTER TABLE and TRUNCATE TABLE; None where the table is none of Delta's, or Spark's to rename."""
+    """Run ALTER TABLE or TRUNCATE TABLE; return None for other tables and for Spark's RENAME."""
     start = cursor.index
     name = table_name(cursor)
     place = find_delta(spark, name.parts)
@@ -243,7 +243,7 @@ def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
 
 
 def _describe(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
-    """DESCRIBE [TABLE] [EXTENDED | FORMATTED] t: its columns, and where it is."""
+    """Run DESCRIBE [TABLE] [EXTENDED | FORMATTED] t: its columns and location."""
     cursor.take("TABLE")
     extended = cursor.take("EXTENDED") or cursor.take("FORMATTED")
     token = cursor.token()
@@ -293,7 +293,7 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
 
 
 def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
-    """DELETE FROM and UPDATE, read by the engine; None where the table is none of Delta's."""
+    """Run DELETE FROM or UPDATE, parsed by the engine; return None for another format."""
     start = cursor.index
     if find_delta(spark, table_name(cursor).parts) is None:
         return None

@@ -129,10 +129,10 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | T.StructType | None = None,  # noqa: N803
     ) -> "DeltaTable":
-        """Make the Parquet files of parquet.`/path` a table where they lie.
+        """Convert the Parquet files of parquet.`/path` to a table in place.
 
         Raises:
-            AnalysisException: no such files, or other partition columns than theirs.
+            AnalysisException: there are no such files, or their partition columns differ.
         """
         with delta_errors():
             return cls(convert_files(sparkSession, identifier, partitionSchema))
@@ -263,10 +263,10 @@ class DeltaTable:
             self._handle.run(SetProperties(properties=higher))
 
     def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
-        """Have the table support a feature.
+        """Add support for a feature to the table.
 
         Raises:
-            AnalysisException: there is no such feature here.
+            AnalysisException: the feature is unknown here.
         """
         check_text(featureName, "featureName")
         with delta_errors():

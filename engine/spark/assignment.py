@@ -75,10 +75,10 @@ def check_assignments(
 def way_to_store(
     schema: StructType, path: tuple[str, ...], value: Expression, setting: AssignmentClause
 ) -> Storing:
-    """How a value goes into the column at a path.
+    """Return how a value is stored in the column at a path.
 
     Raises:
-        SchemaMismatchError: it does not; the clause and the column are named.
+        SchemaMismatchError: it cannot be; the error names the clause and the column.
     """
     try:
         return plan_storage(

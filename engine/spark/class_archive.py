@@ -141,7 +141,7 @@ def _use_archive(archive: Path | None) -> Iterator[None]:
 
 
 def _sum(file: Path) -> int:
-    """CRC-32: against accidents, for nobody else may write there. 100 MiB take a tenth of a second."""
+    """Return the CRC-32, against accidents only. 100 MiB take a tenth of a second."""
     total = 0
     with file.open("rb") as content:
         while block := content.read(1024**2):

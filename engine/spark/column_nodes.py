@@ -55,7 +55,7 @@ class ConstantNode(_ColumnNode):
 
 @dataclass(frozen=True)
 class CallNode(_ColumnNode):
-    """An operator or a function by its lower-case name, the engine's where it has one."""
+    """An operator or a function by its lower-case name, the engine's if it has one."""
 
     function: str
     arguments: "tuple[Node, ...]"
@@ -63,7 +63,7 @@ class CallNode(_ColumnNode):
 
 @dataclass(frozen=True)
 class CastNode(_ColumnNode):
-    """CAST, or TRY_CAST where it is lenient."""
+    """CAST, or TRY_CAST if it is lenient."""
 
     child: "Node"
     type: DataType
@@ -79,7 +79,7 @@ class TextNode(_ColumnNode):
 
 @dataclass(frozen=True)
 class UnknownNode(_ColumnNode):
-    """Anything else; `random` where it may give another value each time."""
+    """Anything else; `random` if it may be nondeterministic."""
 
     random: bool = False
 
@@ -115,7 +115,7 @@ def operator_call(column: ToColumn, function: str, arguments: tuple[Node, ...]) 
 
 
 def is_random(node: Node) -> bool:
-    """Whether it may give another value each time it is asked."""
+    """Whether a node may give another value at each evaluation."""
     match node:
         case UnknownNode(random=random):
             return random

@@ -162,7 +162,7 @@ class SparkFileIndex:
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
     def __init__(self, spark: SparkSession, given: IndexedFiles | LiveFiles) -> None:
-        """Nothing of the JVM's is made for the files before a query asks for them."""
+        """Keep the files; JVM objects are created at the first query."""
         listed = given if isinstance(given, IndexedFiles) else given.made
         self._spark, self._listed = spark, listed
         self.live = given if isinstance(given, LiveFiles) else None

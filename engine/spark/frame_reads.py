@@ -68,7 +68,7 @@ def iter_leaves(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - the JVM's
 
 
 def option_of(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
-    """Return the value of an option, None where it is not there."""
+    """Return the value of an option, None if it is not set."""
     option = options.get(name)
     return str(option.get()) if option.isDefined() else None
 
@@ -82,7 +82,7 @@ def files_of(frame: DataFrame) -> list[str] | None:
 
 
 def has_subqueries(frame: DataFrame) -> bool:
-    """Whether an expression in it asks another query."""
+    """Whether an expression in the frame holds a subquery."""
     if is_remote(frame.sparkSession):
         plan = str(_message(frame)).lower()
         return "subquery_expression" in plan or "select" in plan

@@ -52,7 +52,7 @@ class Cause:
 
     @property
     def condition(self) -> str:
-        """Spark's name of the error, `FAILED_READ_FILE.FILE_NOT_EXIST`; empty where it has none."""
+        """Spark's name of the error, `FAILED_READ_FILE.FILE_NOT_EXIST`; empty if it has none."""
         named = (_CONDITION.search if self.is_wrapper else _CONDITION.match)(self.text)
         return "" if named is None else named[1]
 

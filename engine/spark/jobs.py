@@ -51,7 +51,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 def no_progress(_progress: Progress) -> None:
-    """Told of every step, tells nobody."""
+    """Ignore progress."""
 
 
 @contextmanager
@@ -118,7 +118,7 @@ class _JobGroup:
         self._context.cancelJobGroup(self.name)
 
     def is_running(self) -> bool:
-        """Whether a task of it runs."""
+        """Whether a task of the group runs."""
         return self._tasks.are_running()
 
     def look(self, stage: str, *, timed: bool, in_haste: bool = False) -> Progress:
@@ -167,7 +167,7 @@ class _RemoteGroup:
 
 
 class _Watcher(threading.Thread):
-    """Asks Spark for the group's tasks twice a second and tells the callback."""
+    """Reads the group's tasks twice a second and informs the callback."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Watcher(threading.Thread):
         self.error: OperationCancelledError | ConflictError | None = None
 
     def run(self) -> None:
-        """Until stopped or told to cancel."""
+        """Report until stopped or cancelled."""
         looks = 0
         while not self._done.wait(_POLL_SECONDS):
             looks += 1

@@ -47,7 +47,7 @@ class LiveTable:
 
     @property
     def place(self) -> str:
-        """Where the table is, the same for all its spellings."""
+        """The table's location, the same for all its spellings."""
         return real_place(self.table.uri)
 
     @property

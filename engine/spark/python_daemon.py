@@ -28,7 +28,7 @@ _THREADS = Path("/proc/self/task")
 
 
 def has_one_thread() -> bool:
-    """Whether a fork of this process is all of it; known on Linux alone."""
+    """Whether this process has one thread, so that a fork is complete; known on Linux alone."""
     return _THREADS.is_dir() and len(list(_THREADS.iterdir())) == 1
 
 

@@ -230,7 +230,7 @@ class _FileListing:
 def _words(
     table: TableFiles, request: ScanRequest, files: Sequence[tuple[int, AddFile]]
 ) -> list[bytes | None] | None:
-    """Return the deleted rows of each file, None where they are too many to go with the files.
+    """Return the deleted rows of each file, None if they are too many to send with the files.
 
     Raises:
         RequestError: they are too many, and the frame has no other way to leave them out.
@@ -401,7 +401,7 @@ def _hide_from_pushdown(
 
 
 def _partition_column(field: StructField) -> Column:
-    """Spark takes Arrow's timestamps without zone for moments: the cast makes wall clocks of them."""
+    """Cast timestamps without zone to wall clocks: Spark takes Arrow's for points in time."""
     return column(field.name).cast(to_spark_type(field.type)).alias(field.name)
 
 

@@ -132,7 +132,7 @@ def delete_and_take(
 
 
 def is_one_task(files: Sequence[AddFile]) -> bool:
-    """Whether one task would merge the bitmaps, and they are small: then this process does it at once."""
+    """Whether one task would merge the bitmaps, and they are small: then do it in this process."""
     counts = [physical_rows(add) for add in files]
     rows = sum(count for count in counts if count is not None)
     return len(files) < _FILES_A_TASK and None not in counts and rows <= _MOST_ROWS_HERE

@@ -214,7 +214,7 @@ def check_is_spark(session: SparkSession) -> None:
 
 
 def default_parallelism(session: SparkSession) -> int:
-    """How many tasks the cores take at once; a server of Spark Connect does not say it of itself."""
+    """Return how many tasks run at once; a Spark Connect server does not report it by itself."""
     if not is_remote(session):
         return session.sparkContext.defaultParallelism
     parallelism = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)

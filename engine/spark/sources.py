@@ -223,7 +223,7 @@ def _handle_bad_rows(judged: DataFrame, source: FileSource) -> tuple[DataFrame, 
 
 
 def cast_text(value: Column, data_type: DataType) -> Column:
-    """Text as a value of a type, null where it is none."""
+    """Cast text to a type; null if it is invalid."""
     if isinstance(data_type, StructType | ArrayType | MapType):
         return F.from_json(value, to_spark_type(data_type))  # type: ignore[arg-type]
     return value.try_cast(to_spark_type(data_type))

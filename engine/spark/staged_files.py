@@ -81,7 +81,7 @@ class Staging:
         data: spark_types.StructType,
         storage_options: Mapping[str, str],
     ) -> "Staging":
-        """Under the rules of a version.
+        """Plan a write under the rules of a version.
 
         Raises:
             UnsupportedFeatureError: the table, or a rule of it, cannot be written in this way.

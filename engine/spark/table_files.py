@@ -120,9 +120,9 @@ class TableFiles:
 
     @property
     def random_prefix_length(self) -> int:
-        """How many random characters name a file's directory; 0 where its partition does.
+        """Length of the random directory of a file; 0 if the directory is its partition's.
 
-        Names of mapped columns say nothing to people, and change with RENAME.
+        Names of mapped columns mean nothing to people, and change with RENAME.
         """
         always = self.properties.random_prefix_length
         return always if self.is_mapped else self.properties.file_prefix_length

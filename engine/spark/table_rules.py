@@ -217,7 +217,7 @@ def _not_understood(table: str, what: str) -> UnsupportedFeatureError:
 
 
 def _iter_not_null_rules(table: str, schema: StructType) -> Iterator[RowRule]:
-    """NOT NULL columns at any depth of structs; where a struct may be null, its fields may with it."""
+    """Yield NOT NULL rules at any depth of structs; a null struct may have null fields."""
     for path, always in _not_null(schema):
         name = f"NOT NULL of {'.'.join(path)}"
         if always:

@@ -28,7 +28,7 @@ _FIRST = "first"
 
 
 class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream over a table, read under the metadata of the version where the query began."""
+    """A stream over a table, read under the metadata of the version at the query's start."""
 
     log_type: ClassVar[type[StreamLog]] = StreamLog
 
@@ -58,7 +58,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Return the offset at which a new query starts."""
         if self._first is None:
             self._first = self._start_position()
         return self._offset(self._first, self._first)

@@ -105,7 +105,7 @@ class Cluster:
 
 
 class GroupTasks:
-    """Looks at one job group, again and again."""
+    """Reads one job group repeatedly."""
 
     def __init__(self, context: SparkContext, group: str) -> None:
         self._context, self._group = context, group
@@ -242,7 +242,7 @@ class GroupTasks:
 
 
 def cluster_of(context: SparkContext) -> Cluster:
-    """Asked now."""
+    """Return the cluster and its present load."""
     executors = _status_store(context).executorList(True)
     all_executors = [executors.apply(number) for number in range(executors.size())]
     working = [one for one in all_executors if one.totalCores() > 0]

@@ -1,4 +1,4 @@
-"""A DataFrame into fresh files of a table: actions come back to the driver, rows only where they are few."""
+"""A DataFrame into fresh files of a table: actions come back to the driver, and few, small rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,10 +79,10 @@ def write(
 def write_few(
     frame: DataFrame, table: TableFiles, most_rows: int | None, *, keep_row_ids: bool = False
 ) -> WriteOutput | None:
-    """As `write`, where there are so many rows at most: Spark computes them, and this process writes them.
+    """Write as `write` does, at most a few rows: Spark computes them, this process writes them.
 
-    No task waits for Python then. None where they are not known to be few and small: tasks are to
-    write them.
+    No task waits for Python then. Return None unless the rows are known to be few and small: tasks
+    must write them.
     """
     if most_rows is None:
         return None
@@ -105,7 +105,7 @@ def physical_frame(
 
 
 def few_rows(frame: DataFrame) -> int | None:
-    """How many rows a frame has at most, as its plan says before it is run; None unless they are few."""
+    """Return the most rows a frame can have, by its plan before it runs; None if not few."""
     if is_remote(frame.sparkSession):
         return None
     most = optional(get_analysed_plan(frame).maxRows())
@@ -143,7 +143,7 @@ def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
 
 
 def data_target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
-    """Where data files go; with `keep_row_ids` they hold row ids and row commit versions too."""
+    """Return the target of data files; `keep_row_ids` adds row ids and row commit versions."""
     target = file_target(table)
     return add_columns(target, table.row_fields) if keep_row_ids else target
 
@@ -205,7 +205,7 @@ def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Writ
 
 
 def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
-    """Write rows by this process: the target's columns by position, then its partition columns.
+    """Write rows in this process: the target's columns by position, then partition columns.
 
     Raises:
         StorageError: they cannot be stored; no file of them is left.
@@ -230,9 +230,9 @@ def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
 
 
 def sort_by_partition(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return the rows of each partition together: null, then an empty text, which the log keeps as null too.
+    """Sort rows by partition: null, then an empty text, which the log keeps as null too.
 
-    Arrow would take a name that begins with a dot or a bracket for a path.
+    Arrow would parse a name that begins with a dot or a bracket as a path.
     """
     keys = dict[str, pa.ChunkedArray]()
     for number, name in enumerate(names):

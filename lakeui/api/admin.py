@@ -1,4 +1,4 @@
-"""Tokens to revoke, never to make or read here; answers kept for repeated requests, read-only."""
+"""Tokens to revoke, never to create or read here; answers of repeated requests, read-only."""
 
 from auditlog.registry import auditlog
 from django.contrib import admin

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The caller of a request."""
 
 from django.contrib.auth.models import User
 from rest_framework.exceptions import NotAuthenticated

@@ -5,7 +5,7 @@ from rest_framework.exceptions import APIException, PermissionDenied
 
 
 class ReadOnly(PermissionDenied):
-    """`READ_ONLY=1`: nothing may be changed, whoever asks."""
+    """`READ_ONLY=1`: nothing may be changed by anybody."""
 
     default_detail = "This installation is read-only: nothing can be changed."
     default_code = "read_only"
@@ -44,7 +44,7 @@ class RequestTooLarge(APIException):
 
 
 class IdempotencyKeyReused(APIException):
-    """The key came with another request before."""
+    """The key was used for another request before."""
 
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
     default_detail = (

@@ -35,7 +35,7 @@ def refuse_unknown(request: Request, allowed: set[str] | frozenset[str]) -> None
 
 
 def refuse_body(request: Request) -> None:
-    """Raise ValidationError for the fields of a body where none is taken: they would be left undone."""
+    """Raise ValidationError for the fields of a body that would be ignored."""
     given = request.data
     if given:
         fault = "No body is taken here."

@@ -49,7 +49,7 @@ class WaitSerializer(serializers.Serializer[Any]):
 def hold(
     request: Request, response: Response, seconds: int, is_news: Callable[[], bool]
 ) -> Response:
-    """Have an answer wait until there is news. Held once already, it goes out as it is."""
+    """Have an answer wait until there is news. A held answer is sent as it is."""
     if seconds and not was_held(request._request):
         response.hold = (seconds, is_news)  # type: ignore[attr-defined]  # read by `allow_waiting`
     return response

@@ -88,7 +88,7 @@ class KeysetPaging(BasePagination):
 
 
 def page_size(text: str | None) -> int:
-    """How many rows a page has; ValidationError where it is no number within bounds."""
+    """Return the size of a page; raise ValidationError if it is no number within bounds."""
     if text is None:
         return DEFAULT_PAGE_SIZE
     if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= MAX_PAGE_SIZE):

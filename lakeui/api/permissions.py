@@ -30,7 +30,7 @@ class ChangesAllowed(BasePermission):
 
 
 def refuse_changes(request: Request) -> None:
-    """Raise ReadOnly or TokenTooWeak where nothing may be changed."""
+    """Raise ReadOnly or TokenTooWeak if nothing may be changed."""
     _refuse_on_read_only()
     if isinstance(request.auth, ApiToken) and request.auth.role < Role.OPERATOR:
         raise TokenTooWeak

@@ -21,7 +21,7 @@ from lakeui.monitoring.client_address import client_network
 
 
 class WindowThrottle(SimpleRateThrottle):
-    """So many requests from the first one until its window ends."""
+    """A number of requests from the first one until its window ends."""
 
     duration: int
     num_requests: int

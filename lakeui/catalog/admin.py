@@ -123,7 +123,7 @@ class TableGrantAdmin(admin.ModelAdmin):
 
 @admin.register(TableKey)
 class TableKeyAdmin(ReadOnlyAdmin):
-    """Declared and removed on the table's schema page, where they are checked against its columns."""
+    """Keys, declared and removed on the table's schema page, which checks their columns."""
 
     list_display = ["table", "kind", "name", "columns", "references", "declared_at", "declared_by"]
     list_filter = ["kind"]

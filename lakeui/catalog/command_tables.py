@@ -42,7 +42,7 @@ def table_called(text: str) -> Table | None:
 
 
 def names_others(asked: CommandHolder) -> bool:
-    """Whether a command names tables beside its own, or nobody can tell."""
+    """Whether a command names other tables than its own, or cannot be parsed."""
     names = _names(asked)
     return names is None or bool(names)
 
@@ -81,7 +81,7 @@ class Reader:
 
 
 def _names(asked: CommandHolder) -> frozenset[str] | None:
-    """None where the command is not understood."""
+    """Return the tables of a command; None if it cannot be parsed."""
     given = asked.parameters if isinstance(asked.parameters, Mapping) else {}
     try:
         return list_table_names(Command.from_parameters(asked.kind, dict(given)))

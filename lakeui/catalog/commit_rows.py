@@ -74,7 +74,7 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> NewRow:
 
 
 def _is_clean(commit: LogCommit, raw: bytes) -> bool:
-    """Whether no text of the commit needs to be made fit, as the whole of it shows."""
+    """Whether every text of the commit fits unchanged, by its whole raw text."""
     return len(raw) == commit.size_bytes and log_values.is_clean(raw)
 
 

@@ -209,7 +209,7 @@ def wake_all() -> None:
 
 
 def search(discovery_id: int, seconds: float = SLICE_S) -> bool:
-    """Search for a while, where no other worker does; whether there is more to search."""
+    """Search for a while, unless another worker does; return whether there is more."""
     now = timezone.now()
     idle = nobody_at_it(now, PATIENCE)
     mine = Discovery.objects.filter(idle, pk=discovery_id, finished_at=None)

@@ -24,7 +24,7 @@ class ChangedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangedFileSums:
-    """The largest of them, and all of them in numbers. Rows are None where some file has none."""
+    """The largest of them, and the sums over all. Rows are None if some file has no count."""
 
     files: tuple[ChangedFile, ...] = ()
     count: int = 0
@@ -38,10 +38,10 @@ class ChangedFileSums:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """`passing` files came and went in between.
+    """Changed files; `passing` files came and went in between.
 
-    `is_whole` is False where commits touched more files than the mirror holds one by one, or more
-    than are compared here.
+    `is_whole` is False if commits touched more files than are mirrored one by one, or compared
+    here.
     """
 
     came: ChangedFileSums = field(default_factory=ChangedFileSums)

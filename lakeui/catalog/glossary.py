@@ -12,7 +12,7 @@ from engine.conflicts.isolation import IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A row: words for one thing, the first of them names its anchor."""
+    """A row: words for one thing, the first of which gives its anchor."""
 
     words: str
     meaning: str

@@ -23,7 +23,7 @@ class GrowthPoint:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Oldest first, at most `GROWTH_POINTS`. `is_estimated` where a removed file bears no size."""
+    """At most `GROWTH_POINTS`, oldest first. `is_estimated` if a removed file has no size."""
 
     points: tuple[GrowthPoint, ...]
     version_count: int

@@ -65,7 +65,7 @@ def json_value(value: object, *, is_clean: bool = False) -> object:
 
 
 def row_count(stats: str | None) -> int | None:
-    """`numRecords` of a file's statistics, or None where they do not say."""
+    """Return `numRecords` of a file's statistics, or None without it."""
     if not stats:
         return None
     try:

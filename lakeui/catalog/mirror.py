@@ -49,10 +49,10 @@ _Read = tuple[LogCommit, bytes]
 
 
 class ReadProgress(Protocol):
-    """Is told how far the reading of a log is; see `TableSync.Stage`."""
+    """Receives the progress of reading a log; see `TableSync.Stage`."""
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """So many parts of a stage are done."""
+        """Report `done` parts of a stage."""
         ...
 
 
@@ -70,7 +70,7 @@ def refresh_table(table: Table, progress: ReadProgress = _nobody) -> int:
 
 
 def rebuild_table(table: Table) -> int:
-    """Forget the mirror of a table and read it anew; how many versions were read."""
+    """Delete the mirror of a table and read it anew; return the number of versions."""
     return _refresh_despite_database_errors(table, _nobody, rebuild=True)
 
 

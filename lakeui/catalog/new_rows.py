@@ -56,7 +56,7 @@ def _prepare_values(rows: Iterable[NewRow], fields: Sequence["Field[Any, Any]"])
 
 
 def _preparation(field: "Field[Any, Any]") -> Callable[[Any], object] | None:
-    """How a field's values are made the database's; None where they are already."""
+    """Return the conversion of a field's values for the database; None if they need none."""
     if isinstance(field, JSONField):
         return _encode_json
     if isinstance(field, DateTimeField):

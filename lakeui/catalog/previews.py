@@ -1,4 +1,4 @@
-"""Rows to show: a page asks for them, a worker reads them, and an hour later they are gone."""
+"""Rows for display: a page requests them, a worker reads them, an hour later they are deleted."""
 
 import re
 from collections.abc import Sequence

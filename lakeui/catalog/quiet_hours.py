@@ -33,12 +33,12 @@ class QuietHours:
 
     @property
     def cron(self) -> str:
-        """Every day in the middle of them."""
+        """Every day in the middle of the quiet hours."""
         return f"0 {(self.start + WINDOW // 2) % HOURS} * * *"
 
 
 def quiet_hours(table: Table, now: datetime) -> QuietHours | None:
-    """None where too few commits tell, or where no hours have less than half of their share."""
+    """Return the quiet hours; None for too few commits or evenly spread ones."""
     recent = table.commits.filter(changes_data=True, committed_at__gte=now - timedelta(days=DAYS))
     by_hour = recent.values_list(
         TruncDate("committed_at", tzinfo=UTC), ExtractHour("committed_at", tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""How many rows a version inserted, changed and deleted, as far as its writer said."""
+"""The rows inserted, changed and deleted by a version, as far as its writer recorded them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ _UNKNOWN = RowCounts(None, None, None)
 
 
 def rows_of(commit: Commit) -> RowCounts:
-    """From a version's metrics; else, where files came, left or were replaced, from their statistics."""
+    """Return counts from a version's metrics; else from the statistics of its changed files."""
     operation = operation_named(commit.operation)
     if _overwrites(commit, operation):
         return _count_replaced_rows(

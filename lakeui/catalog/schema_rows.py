@@ -49,9 +49,9 @@ class SchemaRow:
 
 
 class SchemaRows(Sequence[SchemaRow]):
-    """The columns of a schema as mirrored, nested ones after their parent; empty where there is none.
+    """The columns of a mirrored schema, nested ones after their parent; empty without a schema.
 
-    A schema may have 50,000 columns: a row is made when it is requested.
+    A schema may have 50,000 columns: a row is built when it is requested.
     """
 
     def __init__(self, table: Table, part_of_name: str = "") -> None:
@@ -85,7 +85,7 @@ def top_fields(table: Table) -> list[dict[str, Any]]:
 
 
 def top_names(table: Table, limit: int | None = None) -> tuple[str, ...]:
-    """Their names, the first where there is a limit."""
+    """Return the names of top-level columns, up to a limit."""
     return tuple(str(field.get("name", "")) for field in top_fields(table)[:limit])
 
 

@@ -1,4 +1,4 @@
-"""Words where a line or a column is too narrow for them."""
+"""Short words for narrow lines and columns."""
 
 import re
 
@@ -20,7 +20,7 @@ _SHORT_REASONS = {
 
 
 def short_reason(reason: str) -> str:
-    """Why a table has no row-level concurrency, where a column is narrow."""
+    """Shorten the reason why a table has no row-level concurrency."""
     short = (text for sign, text in _SHORT_REASONS.items() if sign in reason)
     return next(short, reason[:24] or "no")
 

@@ -56,7 +56,7 @@ class MirroredFiles:
         return cls(list(zip(paths, *numbers, modified, strict=True)), chosen)
 
     def rows(self, table: Table, keys: Collection[LiveKey]) -> list[NewRow]:
-        """Rows of some of them; of two of one key the last."""
+        """Return the rows of some of them; of two with one key, the last."""
         places = {key: place for place, key in enumerate(self.keys) if key in keys}
         chosen = self.files.take(pa.array(places.values(), pa.int64()))
         partitions = chosen.column("partition_values").to_pylist()

@@ -94,7 +94,7 @@ class SyncProgress:
         self._stage, self._at = "", datetime.min.replace(tzinfo=timezone.get_default_timezone())
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """So many parts of a stage are done."""
+        """Record `done` parts of a stage."""
         now = timezone.now()
         if self._is_told and (stage != self._stage or now - self._at >= _TELL_EVERY):
             self._stage, self._at = stage, now

@@ -58,7 +58,7 @@ class LiveChanges:
 
 @dataclass
 class HeldTable:
-    """A table at a version. It is changed in place, so whoever has it has taken it (`HeldTables`)."""
+    """A table at a version, changed in place by its only holder (`HeldTables`)."""
 
     tip: Tip
     checkpoint_version: int | None

@@ -125,7 +125,7 @@ class AsyncJob:
         return self.record
 
     async def cancel(self) -> JobRecord:
-        """Ask for its end; once its commit began it goes on."""
+        """Request to cancel it; once its commit began it goes on."""
         self.record = await self._client.play(flows.act_on_job(self.id, "cancel"))
         return self.record
 

@@ -131,7 +131,7 @@ class Job:
         return self.record
 
     def cancel(self) -> JobRecord:
-        """Ask for its end; once its commit began it goes on."""
+        """Request to cancel it; once its commit began it goes on."""
         self.record = self._client.play(flows.act_on_job(self.id, "cancel"))
         return self.record
 

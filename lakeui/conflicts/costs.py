@@ -42,7 +42,7 @@ class PairCost:
 
 @dataclass(frozen=True, slots=True)
 class PairCosts:
-    """Every pair, the costliest first, and all of them together."""
+    """Every pair, the costliest first, and their sum."""
 
     pairs: tuple[PairCost, ...]
 

@@ -68,7 +68,7 @@ def _row(table: Table, append: Commit, delete: Commit) -> Erasure:
 
 
 def _settle(table: Table) -> None:
-    """Where the same DELETE ran again and saw the append, the matter is over."""
+    """Settle erasures whose DELETE ran again and saw the append."""
     for row in table.erasures.filter(settled_by__isnull=True)[:MOST_A_TABLE]:
         again = table.commits.filter(
             operation="DELETE",

@@ -55,7 +55,7 @@ class VersionFilter(CommitFilter):
     def filter_resolved(
         self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
-        """By number: one table has few of them, and each version would be looked up else."""
+        """Filter by version number: one table has few, instead of a lookup per version."""
         resolved = _conflicts_of(commits).filter(kind=Conflict.Kind.RESOLVED)
         became = resolved.annotate(version=BECAME).filter(version__isnull=False).order_by()
         versions = became.values_list("version", flat=True).distinct()[:_MAX_RESOLVING]

@@ -141,7 +141,7 @@ class Conflict(models.Model):
 
     @property
     def row_level(self) -> str:
-        """Why rows could not resolve the conflict, where they were compared; "" where not recorded."""
+        """Why compared rows could not resolve the conflict; "" if not recorded."""
         if "facts" in self.get_deferred_fields():
             return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""

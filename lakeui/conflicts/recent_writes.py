@@ -37,7 +37,7 @@ class OverlappingAttempt(NamedTuple):
 
 
 class RecentWrite(NamedTuple):
-    """A commit. `orders_by` is how a compaction ordered rows anew, empty where it did not."""
+    """A commit. `orders_by` is a compaction's new order of rows, empty without one."""
 
     version: int
     read_version: int | None

@@ -84,9 +84,9 @@ def rerun_job(job: Job, by: User | None) -> Job:
 
 
 def hold_reruns(job: Job) -> None:
-    """Until the transaction ends, nobody else has the same request run again.
+    """Lock reruns of the same request until the transaction ends.
 
-    Of two who ask at once, the second finds the job of the first: see `runs_again`.
+    Of two concurrent requests, the second finds the job of the first: see `runs_again`.
     """
     Job.objects.select_for_update().get(pk=_first(job).pk)
 

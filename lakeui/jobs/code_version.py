@@ -11,7 +11,7 @@ _PACKAGES = ("engine", "lakeui", "workers")
 
 @cache
 def code_version() -> str:
-    """As it was when first asked: the release and eight digits of its source files."""
+    """Return the release and eight digits of its source files, as of the first call."""
     return f"{_release()}+{source_digest(_HOUSE)}"
 
 

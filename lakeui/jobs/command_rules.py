@@ -105,7 +105,7 @@ def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
 
 
 def _retention_ms(table: Table) -> int:
-    """How long the table keeps deleted files, as mirrored; 0 where its properties cannot be read."""
+    """Return the mirrored retention of deleted files; 0 if the properties are unreadable."""
     given = {str(name): str(value) for name, value in (table.properties or {}).items()}
     try:
         return TableProperties.parse(given).deleted_file_retention_ms

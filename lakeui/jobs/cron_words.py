@@ -15,7 +15,7 @@ _IN_EVERY_MONTH = 28
 
 
 def cron_in_words(cron: str) -> str:
-    """Every day at 02:00 UTC; "" where the text is not so plain."""
+    """Return words such as "Every day at 02:00 UTC"; "" if there is no common phrase."""
     fields = cron.lower().split()
     if len(fields) != _FIELDS or fields[3] != "*":
         return ""

@@ -1,4 +1,4 @@
-"""A request written down: the row of its job, one for one idempotency key, sent once it is there."""
+"""The row of a requested job, one per idempotency key, sent once it is committed."""
 
 import hashlib
 import json
@@ -115,10 +115,10 @@ def write_job(job: Job, command: Command) -> Job:
 
 
 def check_retries(retries: int) -> int:
-    """How many retries a job may ask for.
+    """Check the number of retries of a job.
 
     Raises:
-        RequestError: more than `JOB_MAX_RETRIES`, or fewer than none.
+        RequestError: more than `JOB_MAX_RETRIES`, or negative.
     """
     if not 0 <= retries <= settings.JOB_MAX_RETRIES:
         msg = f"{retries} retries were requested."
@@ -127,10 +127,10 @@ def check_retries(retries: int) -> int:
 
 
 def check_time_limit(seconds: int) -> int:
-    """How long a job may ask to run; 0 asks for nothing.
+    """Check the time limit of a job; 0 sets none.
 
     Raises:
-        RequestError: more than `JOB_MAX_TIME_LIMIT_SECONDS`, or less than nothing.
+        RequestError: more than `JOB_MAX_TIME_LIMIT_SECONDS`, or negative.
     """
     longest = max(settings.JOB_MAX_TIME_LIMIT_SECONDS, settings.JOB_TIME_LIMIT_SECONDS)
     if not 0 <= seconds <= longest:

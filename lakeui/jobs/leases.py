@@ -34,7 +34,7 @@ CLAIMABLE = Q(state=Job.State.QUEUED) | Q(state=Job.State.CANCELLING, lease_expi
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right of one worker to write to one job's row, as long as `fence` stands."""
+    """The right of one worker to write to one job's row, while the row has this `fence`."""
 
     job_id: UUID
     worker: str
@@ -74,7 +74,7 @@ def renew(lease: Lease) -> None:
 
 
 def is_cancelled(lease: Lease) -> bool:
-    """Whether someone asked to cancel the job."""
+    """Whether someone requested to cancel the job."""
     return Job.objects.filter(pk=lease.job_id, cancel_requested_at__isnull=False).exists()
 
 
@@ -89,10 +89,10 @@ def record(lease: Lease, **fields: object) -> None:
 
 
 def begin_commit(lease: Lease) -> None:
-    """From here a cancellation comes too late: called last before the log is written to.
+    """Begin the commit, after which a cancellation is too late: the last call before the log write.
 
     Raises:
-        OperationCancelledError: it came in time.
+        OperationCancelledError: the cancellation came in time.
         LeaseLostError: another worker has the job.
     """
     uncancelled = _rows(lease).filter(cancel_requested_at__isnull=True)

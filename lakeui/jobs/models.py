@@ -315,7 +315,7 @@ class WorkerReport(models.Model):
 
 
 class PeriodicTurn(models.Model):
-    """Who runs the round of a periodic task; nobody where `expires_at` is null or past."""
+    """The holder of a periodic task's round; none if `expires_at` is null or past."""
 
     name = models.CharField(max_length=60, unique=True)  # the task's
     holder = models.UUIDField(null=True)

@@ -1,4 +1,4 @@
-"""Jobs as people ask for them: checked here, written down by `job_rows`, sent once the row is there."""
+"""Requests for jobs: checked here, stored by `job_rows`, sent once the row is committed."""
 
 import re
 from collections.abc import Mapping

@@ -22,7 +22,7 @@ _USEFUL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Sums over attempts. None: none of them recorded it."""
+    """Sums over attempts. None: no attempt recorded it."""
 
     attempts: int = 0
     wall_ms: int | None = None

@@ -27,7 +27,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run. `parts` is how long each took, by its name; wasted attempts are one of them."""
+    """One run. `parts` maps the name of each part to its duration; wasted attempts are one part."""
 
     job_id: UUID
     started_at: datetime | None
@@ -50,7 +50,7 @@ class RunFacts:
 
     @property
     def row_count(self) -> int | None:
-        """Rows inserted, changed and deleted; None where none was recorded."""
+        """Rows inserted, changed and deleted; None if none is recorded."""
         counts = (self.rows.inserted, self.rows.updated, self.rows.deleted)
         recorded = [count for count in counts if count is not None]
         return sum(recorded) if recorded else None
@@ -81,7 +81,7 @@ class Measure:
 
     @property
     def times(self) -> float | None:
-        """How many times the usual; None where the usual is nothing."""
+        """How many times the usual value; None if that is 0."""
         return self.this / self.usual if self.usual else None
 
 

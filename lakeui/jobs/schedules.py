@@ -126,7 +126,7 @@ def _check_runs(sql: str) -> None:
 
 
 def run_now(schedule: Schedule, by: User) -> Job:
-    """Start a job of the schedule at once, as a person requested; when it fires next stays as it is.
+    """Start a job of the schedule now, at a person's request; its next firing stays the same.
 
     Raises:
         NotPermittedError, ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
@@ -222,7 +222,7 @@ def _fire(schedule: Schedule, now: datetime) -> bool:
 
 
 def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]:
-    """When it is due next; None, and why, where its text no longer says."""
+    """Return when it is due next; None, and why, if its text is no longer valid."""
     try:
         return next_due(schedule.cron, now), ""
     except RequestError as error:

@@ -28,7 +28,7 @@ class WriteThroughput:
 
 
 def throughput_of(table: Table) -> WriteThroughput | None:
-    """From the latest runs on the table, else on any; None where none wrote enough to tell."""
+    """Return the speed of the latest runs on the table, else on any; None without data."""
     ended = JobAttempt.objects.filter(
         outcome=JobAttempt.Outcome.COMMITTED, bytes_written__gte=_ENOUGH_BYTES
     )

@@ -1,7 +1,7 @@
-"""Where a job's time went: queue, attempts, their steps, and each rest by its name.
+"""The parts of a job's time: queue, attempts, their steps, and named rests.
 
-The parts add up to the whole. Where the clocks of two hosts disagree they add up to more, and
-`excess_ms` says by how much.
+The parts add up to the whole. If the clocks of two hosts disagree they add up to more, and
+`excess_ms` is the difference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`took_ms` may be less than from start to end: a step comes in turns. `is_open`: it goes on."""
+    """A part; `took_ms` may be less than its span: a step comes in turns. `is_open`: it goes on."""
 
     kind: PartKind
     started_at: datetime
@@ -76,7 +76,7 @@ class JobTimeline:
 
     @property
     def excess_ms(self) -> int:
-        """By how much the parts are more than the whole, as clocks of two hosts told it."""
+        """By how much the parts exceed the whole, because two hosts' clocks disagree."""
         return max(sum(part.took_ms for part in self.parts) - self.total_ms, 0)
 
 

@@ -1,6 +1,6 @@
-"""A kept file looked at before a job loads it: its columns and its first rows.
+"""A preview of an uploaded file before a job loads it: its columns and its first rows.
 
-Text is read here, its first bytes alone. Parquet and ORC may unfold to any size: a process of its own
+Text is read here, its first bytes alone. Parquet and ORC may unfold to any size: a separate process
 reads them, with bounds of memory and time.
 """
 
@@ -43,7 +43,7 @@ def find_upload(pk: UUID, by: User) -> Upload:
 
 
 def guess_source(upload: Upload) -> FileSource:
-    """How a kept file is read: its format by its name, a CSV file's delimiter by its first line."""
+    """Guess how to read a file: its format by its name, a CSV delimiter by its first line."""
     path = path_of(upload)
     source = FileSource(uri=str(path), format=format_of(upload.name))
     if source.format != "csv":

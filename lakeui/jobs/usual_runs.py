@@ -34,7 +34,7 @@ class UsualRun:
 
 
 def usual_run(table: Table, kind: str) -> UsualRun | None:
-    """Of one kind on one table; None where too few ended well."""
+    """Return the usual run of one kind on one table; None for too few successful runs."""
     return _usual(
         took for _, took in _spans(_select_ended_jobs(table).filter(kind=kind)[:_OF_A_KIND])
     )

@@ -33,7 +33,7 @@ class VersionJob:
 
     @property
     def took_ms(self) -> int | None:
-        """From the beginning of the attempt to its end; None where either is not on record."""
+        """From the start of the attempt to its end; None if either is not recorded."""
         return _span_ms(self.began_at, self.ended_at)
 
 

@@ -65,7 +65,7 @@ class Installation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """A check; `problem` is empty where all is well, and where there is nothing to check."""
+    """A check; `problem` is empty if all is well, or if there is nothing to check."""
 
     check: str
     problem: str = ""
@@ -74,7 +74,7 @@ class CheckupFinding:
 
 
 def place_of(environment: Mapping[str, str]) -> Installation:
-    """Deployed where the environment names a database or a broker."""
+    """Return deployed if the environment names a database or a broker, else embedded."""
     named = {"DATABASE_URL", "BROKER_URL"} & environment.keys()
     return Installation.DEPLOYED if named else Installation.EMBEDDED
 
@@ -137,7 +137,7 @@ def clock_problem(clock: Clock) -> str:
 
 
 def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
-    """Empty if home, Spark's scratch space and local roots of tables have so many bytes left."""
+    """Empty if home, Spark's scratch space and local table roots have enough bytes left."""
     if problem := disk_problem(needed):
         return problem
     scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")
@@ -224,12 +224,12 @@ def provider_problem() -> str:
 
 
 def mail_problem() -> str:
-    """Empty if the mail server takes a message of the sender, or there is none. None is sent."""
+    """Empty if the mail server accepts the sender, or there is none. No message is sent."""
     return server_problem(_LONG_S) if settings.EMAIL_URL else ""
 
 
 def lineage_problem() -> str:
-    """Empty if events of lineage can be made, and sent where they go, or lineage is off."""
+    """Empty if lineage events can be created and sent, or lineage is off."""
     if faults := check_lineage():
         return f"{faults[0].msg.rstrip('.')}."
     problem = reach_problem(settings.LINEAGE_URL, _LONG_S) if settings.LINEAGE_URL else ""

@@ -12,7 +12,7 @@ _STEPS_NAMED = 2
 
 
 def demo(request: HttpRequest) -> dict[str, Any]:
-    """`demo`: how far the demo lake is, requested only where a template names it; None without one."""
+    """Provide `demo`, the progress of the demo lake, queried only if used; None without one."""
     del request
     return {"demo": SimpleLazyObject(_progress) if settings.EMBEDDED else None}
 

@@ -1,7 +1,7 @@
 """The demo lake: filled by the same jobs, workers and Spark as any other table.
 
-The steps are rows, and a step and its job are written together: whenever this is interrupted, the
-next run goes on where it stopped.
+The steps are rows, and a step and its job are written together: after an interruption, the next run
+continues.
 """
 
 from collections.abc import Mapping

@@ -51,7 +51,7 @@ def create(
     account: str = "schema-bot",
     **more: Any,  # noqa: ANN401
 ) -> DemoJob:
-    """Create a table, filled from a `source` where one is given."""
+    """Create a table, filled from a `source` if given."""
     parameters = {"schema": schema_json(columns), **more}
     return DemoJob(key, f"Create {table}", account, table, "create", parameters)
 

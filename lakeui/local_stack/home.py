@@ -25,10 +25,10 @@ def home() -> Path:
 
 
 def prepare_home() -> None:
-    """Make the directory and its secret key, and tell this process and its children to be embedded.
+    """Create the directory and its secret key, and set this process and its children to embedded.
 
     Raises:
-        OSError: the place cannot be written to.
+        OSError: the directory cannot be written to.
     """
     place = home()
     if not place.is_dir():  # an existing one may hold foreign files
@@ -66,7 +66,7 @@ def remember_url(place: Path, url: str) -> None:
 
 
 def read_url(place: Path) -> str:
-    """Where the stack answers, or answered last."""
+    """Return the present or last address of the stack."""
     try:
         return (place / "run" / "url").read_text("utf-8").strip() or _URL
     except OSError:

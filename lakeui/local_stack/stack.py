@@ -82,7 +82,7 @@ class Stack:
     """The running processes, from the first to the last."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        """From here on SIGINT, SIGTERM and SIGHUP end it; `report` is told of deaths."""
+        """Handle SIGINT, SIGTERM and SIGHUP from now on; `report` receives deaths."""
         self._report = report
         self._children: list[Child] = []
         self._asked_to_stop = threading.Event()

@@ -28,7 +28,7 @@ _PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 class WrittenKey(Func):
-    """A UUID as entries write it, with hyphens: SQLite keeps UUIDs without."""
+    """A UUID as entries write it, with hyphens: SQLite stores UUIDs without."""
 
     template = "CAST(%(expressions)s AS varchar)"
     output_field = CharField()

@@ -65,7 +65,7 @@ def record_delivery(row: Delivery, now: datetime, **fields: object) -> None:
 def record_failure(
     row: Delivery, what: str, now: datetime, hours: float, asked: timedelta = timedelta()
 ) -> None:
-    """Put a row off, each time twice as long and at least as `asked`; give it up after so many hours."""
+    """Postpone a row, each time twice as long and at least as `asked`; give it up in the end."""
     pause = min(FIRST_PAUSE * 2 ** min(row.tries - 1, 20), LONGEST_PAUSE)
     pause = max(pause, min(asked, LONGEST_PAUSE))
     if now + pause > row.created_at + timedelta(hours=hours):

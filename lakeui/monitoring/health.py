@@ -23,7 +23,7 @@ class HealthCheck:
 
 
 def readiness() -> tuple[HealthCheck, ...]:
-    """Database, migrations and broker, asked now."""
+    """Check the database, its migrations and the broker now."""
     return tuple(
         HealthCheck(name, ok := answers(), "" if ok else remedy) for name, answers, remedy in _PARTS
     )

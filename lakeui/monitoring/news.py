@@ -32,7 +32,7 @@ class TableNews:
 
 @dataclass(frozen=True, slots=True)
 class AllNews:
-    """The first few tables with news; how many there are, and how many of them had an aborted write."""
+    """The first few tables with news; their number, and the number with an aborted write."""
 
     first: list[TableNews]
     table_count: int
@@ -72,10 +72,10 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
 
 
 def _count_among(tables: QuerySet[Table], *rows: QuerySet[Any]) -> int:
-    """How many of these tables any of these rows are of.
+    """Count those of these tables that have any of these rows.
 
-    Asked by a made value: asked by the key itself, SQLite makes a list of the rows before it knows
-    whether there is any table to look for.
+    The query is by a computed value: by the key itself, SQLite lists the rows before it knows
+    whether there is any table to search for.
     """
     of_any = [Q(own_pk__in=some.values("table")) for some in rows]
     among = tables.alias(own_pk=Coalesce("pk", 0)).filter(reduce(or_, of_any))

@@ -58,7 +58,7 @@ class PairRecord:
 
     @property
     def one_in(self) -> int | None:
-        """1 in so many was aborted."""
+        """One in this many was aborted."""
         return round(self.conflict_count / self.aborted) if self.aborted else None
 
 
@@ -276,7 +276,7 @@ def _iter_coming_writes(
 
 
 def _estimate_end(other: Any, usual: UsualRun | None) -> datetime | None:  # noqa: ANN401 - annotated
-    """When it may end; None where nobody knows, or where it is longer at work than usual."""
+    """Return its expected end; None if unknown, or if it already takes longer than usual."""
     began = other.last_try_at or other.started_at
     ends = usual.end_after(began) if usual and began else None
     return ends if ends is not None and ends > timezone.now() else None

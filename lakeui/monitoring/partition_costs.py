@@ -22,7 +22,7 @@ _Key = tuple[int | None, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionCost:
-    """`partition` is empty where the conflict names none: the table has none, or it was not told."""
+    """The cost of a partition; `partition` is empty if the conflict names none."""
 
     table_id: int | None
     table: str

@@ -31,7 +31,7 @@ class PasswordTries:
         Args:
             subject: the parts of its key.
             most: tries before a pause.
-            slides: whether each try starts the time anew, or only the first.
+            slides: whether each try restarts the time, or only the first.
         """
         text = "\0".join(map(str, subject))
         self._most, self._slides = most, slides

@@ -22,7 +22,7 @@ _OF_A_SCHEDULE = ("name", "kind", "next_due_at", "table__name", "owner__username
 
 @dataclass(frozen=True, slots=True)
 class RunningJobRow:
-    """A job at work. `expected_at` is None where too few runs like it ended well."""
+    """A running job. `expected_at` is None after too few similar successful runs."""
 
     job: Job
     usual: UsualRun | None
@@ -31,7 +31,7 @@ class RunningJobRow:
 
 @dataclass(frozen=True, slots=True)
 class RunningJobs:
-    """The first of each, `ended` only where nothing comes next; the counts are of all."""
+    """The first of each, `ended` only if nothing comes next; the counts are of all."""
 
     running: list[RunningJobRow]
     running_count: int

@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class JsonValues:
-    """How values are kept: whole numbers as Redis counts them, anything else as JSON."""
+    """Serializes values: whole numbers as Redis counts them, anything else as JSON."""
 
     def dumps(self, value: object) -> int | bytes:
         return value if type(value) is int else json.dumps(value).encode()

@@ -1,7 +1,7 @@
-"""Where Spark shows an application itself, for those who are led there.
+"""Links to Spark's own pages of an application, for people who may use them.
 
-Spark's pages ask nobody who they are: whoever reaches them sees the plans of every table's jobs, with
-conditions and places. So only admins of all tables get a link.
+Spark's pages have no authentication: they show the plans of every table's jobs, with conditions and
+locations, to everybody who reaches them. So only admins of all tables get a link.
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ class SparkPages:
 
 
 def spark_pages(user: Person, application: str) -> SparkPages | None:
-    """Spark's pages of an application; None where there are none, or this person is not led there.
+    """Return Spark's pages of an application; None without any, or if this person gets no link.
 
-    `SPARK_UI_URL` names them for good: of a history server or a proxy. Without it they are those of the
-    worker, as long as its Spark runs.
+    `SPARK_UI_URL` names a history server or a proxy. Without it they are the worker's own, while
+    its Spark runs.
     """
     if not application or not may(user, "admin"):
         return None

@@ -46,7 +46,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _may_scrape(request: HttpRequest) -> bool:
-    """Whoever has METRICS_TOKEN or a role on all tables; everybody where METRICS_OPEN says so."""
+    """Whether the caller has METRICS_TOKEN or a role on all tables, or METRICS_OPEN is set."""
     if settings.METRICS_OPEN:
         return True
     given = request.headers.get("Authorization", "")

@@ -157,7 +157,7 @@ def _group_held_jobs(user: Person) -> Mapping[str, list[Job]]:
 
 
 def _filter_running(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """Without an end: said too, because an index has jobs by both."""
+    """Filter running jobs without an end, which matches an index."""
     return jobs.filter(state__in=Job.AT_WORK, finished_at__isnull=True)
 
 

@@ -1,4 +1,4 @@
-"""Names of data files where a line is too narrow for them."""
+"""Short names of data files for narrow lines."""
 
 import re
 

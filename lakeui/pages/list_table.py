@@ -8,7 +8,7 @@ from lakeui.catalog.models import Table
 
 
 def one_table(request: HttpRequest) -> Table | None:
-    """By id or by name, as the filters take it; None where it is not theirs to see."""
+    """Return a table by id or name, as in filters; None if it is hidden."""
     text = request.GET.get("table", "").strip()
     if not text:
         return None

@@ -32,9 +32,9 @@ def tick_height(operation: str) -> int:
 
 
 def rows_text(rows: RowCounts) -> str:
-    """+12,204 ~34,861 −7: inserted, changed, deleted; "0" where no row changed, "" where unknown.
+    """Format +12,204 ~34,861 −7: inserted, changed, deleted; "0" for no change, "" if unknown.
 
-    Of an overwrite: 20 rows in, 1,000 rows replaced.
+    For an overwrite: 20 rows in, 1,000 rows replaced.
     """
     if not rows.is_overwrite:
         return _rows(rows, format_count)

@@ -12,7 +12,7 @@ auditlog.register(LinkedIdentity, include_fields=["user", "issuer", "subject", "
 
 @admin.register(LinkedIdentity)
 class LinkedIdentityAdmin(admin.ModelAdmin):
-    """Linking is an administrator's: whoever holds the subject signs in as the user."""
+    """Links of subjects, made by administrators only: the subject's holder signs in as the user."""
 
     list_display = ["user", "issuer", "subject", "email", "last_sign_in_at"]
     search_fields = ["user__username", "subject", "email"]

@@ -39,7 +39,7 @@ def is_openid_enabled() -> bool:
 
 
 def is_proxy_enabled() -> bool:
-    """Whether a proxy may say who is there."""
+    """Whether a proxy may name the user."""
     return bool(settings.PROXY_USER_HEADER)
 
 
@@ -72,7 +72,7 @@ def proxy_networks() -> tuple[IPv4Network | IPv6Network, ...]:
 
 
 def _plain(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
-    """IPv4 as itself where it is written as IPv6 has it: peers are compared so."""
+    """Return IPv4 as itself even if written as IPv6: peers are compared in this form."""
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     if mapped is None or network.prefixlen < _MAPPED_BITS:
         return network

@@ -19,7 +19,7 @@ class SignOnError(Exception):
 
 
 class ProviderRefusedError(SignOnError):
-    """The OpenID provider let nobody in."""
+    """The OpenID provider refused the sign-in."""
 
     title = "The provider refused"
 
@@ -109,7 +109,7 @@ class NoGroupError(SignOnError):
 
 
 class EmailChangedError(SignOnError):
-    """The provider says another e-mail address of a known subject."""
+    """The provider reports another e-mail address of a known subject."""
 
     code = "LAKE_SIGN_ON_EMAIL_CHANGED"
     title = "Your e-mail address has changed"

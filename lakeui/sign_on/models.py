@@ -30,7 +30,7 @@ class LinkedIdentity(models.Model):
 
 
 class Way(models.TextChoices):
-    """How a person came in."""
+    """A person's way of signing in."""
 
     PASSWORD = "password", "password"
     LINK = "link", "a link"

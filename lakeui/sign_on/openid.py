@@ -110,10 +110,10 @@ def end_address(endpoint: str, id_token: str, back: str) -> str:
 
 
 def reach() -> None:
-    """Ask the provider for its metadata, as each sign-in does.
+    """Request the provider's metadata, as each sign-in does.
 
     Raises:
-        ProviderUnavailableError: it is unreachable, or calls itself otherwise.
+        ProviderUnavailableError: it is unreachable, or has another issuer name.
     """
     with _refusals():
         _client()

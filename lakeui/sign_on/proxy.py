@@ -85,7 +85,7 @@ def _read_headers(request: HttpRequest) -> list[str] | None:
 
 
 def _count(request: HttpRequest, header: str) -> int:
-    """How often a header came: Django joins them by commas, as a list of groups is."""
+    """Count the occurrences of a header: Django joins them by commas, like a list of groups."""
     name = header.lower().encode("latin-1")
     scope: dict[str, Any] = getattr(request, "scope", {})  # of ASGI
     return sum(key.lower() == name for key, _ in scope.get("headers", ()))

@@ -1,4 +1,4 @@
-"""The page for whoever was not let in, and the record of it."""
+"""The page of a refused sign-in, and its record."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

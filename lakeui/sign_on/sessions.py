@@ -56,7 +56,7 @@ def live_sessions() -> QuerySet[BrowserSession]:
 
 
 def end(session: BrowserSession, by: User) -> None:
-    """Sign a browser out: its next request comes from nobody."""
+    """Sign a browser out: its next request is anonymous."""
     Session.objects.filter(session_key=session.session_key).delete()
     session.delete()
     record_session(session.user, "session ended", by)

@@ -27,7 +27,7 @@ Names = Mapping[str, type[BaseException]]
 
 
 def install() -> None:
-    """Have PySpark's sessions raise `NAMES`. Spark Connect is looked at where it is loaded already."""
+    """Make PySpark's sessions raise `NAMES`; Spark Connect's too if it is loaded already."""
     for module in (_CLASSIC, *_CONNECT):
         _wrap(module, NAMES, _read_connect_classes if module in _CONNECT else _read_classic_classes)
 

@@ -104,7 +104,7 @@ class ConflictRerunDetail(GenericAPIView[Any]):
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
-        """Asks for the job again, with a fix if one is given: a new job."""
+        """Run the job again, with a fix if one is given: a new job."""
         asked = RerunRequestSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         conflict, given = self._conflict(), asked.validated_data

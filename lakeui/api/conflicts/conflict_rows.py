@@ -29,7 +29,7 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
     changes_nothing = True
 
     def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
-        """404 where nobody asked within the hour: POST asks a worker to read them."""
+        """Return the rows; 404 without a request within the hour: POST has a worker read them."""
         conflict_rows = ConflictRows.objects.filter(conflict=self._conflict()).first()
         if conflict_rows is None:
             detail = (

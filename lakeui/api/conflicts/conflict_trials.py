@@ -42,7 +42,7 @@ class TrialAnswerSerializer(serializers.Serializer[Any]):
 
 
 class ConflictTrialsSerializer(serializers.ModelSerializer[ConflictTrials]):
-    """`state`: waiting, read, failed, or lost where no worker answered in time."""
+    """The trials. `state`: waiting, read, failed, or lost if no worker answered in time."""
 
     state = RowsStateField()
     answers = serializers.SerializerMethodField()
@@ -84,7 +84,7 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
     changes_nothing = True
 
     def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
-        """404 where nobody had the fixes tried, or they cannot be: POST has a worker try them."""
+        """Return the trials; 404 without any: POST has a worker try the fixes."""
         view = trials_view(self._conflict(), Reader(request.user))
         if view.trials is None:
             raise NotFound(view.obstacle or "Nobody had these fixes tried. POST here to do so.")

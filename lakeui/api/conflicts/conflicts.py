@@ -52,7 +52,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
 
     @cached_property
     def reader(self) -> Reader:
-        """Whoever asked; one for all rows of a list."""
+        """The caller; one for all rows of a list."""
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Conflict) -> dict[str, Any]:

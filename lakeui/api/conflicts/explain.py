@@ -46,7 +46,7 @@ class ExplainRequestSerializer(RequestSerializer):
 
 
 class MarkSerializer(serializers.Serializer[Any]):
-    """Where a fact stands in the text: its characters from `start` up to `end`."""
+    """The position of a fact in the text: its characters from `start` up to `end`."""
 
     number = serializers.IntegerField()
     fact = serializers.CharField()

@@ -147,13 +147,13 @@ def step_of(job_id: Any) -> tuple[Any, ...] | None:
 
 
 def _is_news(job_id: Any, step: tuple[Any, ...] | None) -> bool:
-    """Whether the job is another step further or, where none is given, has ended or is gone."""
+    """Whether the job has left the given step or, without one, has ended or is gone."""
     now = step_of(job_id)
     return now != step if step is not None else now is None or now[0] in Job.ENDED
 
 
 class JobStream(GenericAPIView[Job]):
-    """A job as in `jobs/`, at once and after each of its steps, as server-sent events `job`."""
+    """A job as in `jobs/`, now and after each of its steps, as server-sent events `job`."""
 
     queryset = Job.objects.none()
     renderer_classes = (EventStreamRenderer,)

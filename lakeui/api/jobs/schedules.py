@@ -72,7 +72,7 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
 
     @cached_property
     def reader(self) -> Reader:
-        """Whoever asked; one for all rows of a list."""
+        """Hold the caller; one for all rows of a list."""
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Schedule) -> dict[str, Any]:

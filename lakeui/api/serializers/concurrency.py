@@ -95,7 +95,7 @@ class OtherSettingSerializer(serializers.Serializer[Any]):
 
 
 class PassageSerializer(serializers.Serializer[Any]):
-    """A bucket of time: versions `first` to `last` landed in it; null where none did."""
+    """A bucket of time: versions `first` to `last` landed in it; null without any."""
 
     start = serializers.DateTimeField()
     first = serializers.IntegerField(allow_null=True)
@@ -193,7 +193,7 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
 
 
 class LaneSumsRequestSerializer(serializers.Serializer[Any]):
-    """A range of versions, both ends included; at most 5,000, the latest of them."""
+    """A range of versions, both ends included; at most the latest 5,000 of them."""
 
     first = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**53 - 1)
     last = serializers.IntegerField(required=False, min_value=0, max_value=2**53 - 1)

@@ -106,7 +106,7 @@ class CheckConstraintSerializer(serializers.Serializer[Any]):
 
 
 class LineSerializer(serializers.Serializer[Any]):
-    """A line of a comparison: + came, - went, … stands for lines left out of a long one."""
+    """A line of a comparison: + added, - removed, … omitted lines."""
 
     sign = serializers.CharField()
     text = serializers.CharField()
@@ -165,7 +165,7 @@ class ChangedFileSerializer(serializers.Serializer[Any]):
 
 
 class FileSumsSerializer(serializers.Serializer[Any]):
-    """All of them in numbers, and the largest 20."""
+    """The sums over all of them, and the largest 20."""
 
     count = serializers.IntegerField()
     size_bytes = Int64Field()

@@ -56,7 +56,7 @@ class UndecidedSerializer(serializers.Serializer[Any]):
 
 
 class ForecastSerializer(serializers.Serializer[Any]):
-    """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
+    """The last 30 days under the other settings. `more` is certain, by kind; `then` a minimum."""
 
     days = serializers.IntegerField()
     now = serializers.IntegerField(help_text="Aborted in those days.")
@@ -127,7 +127,7 @@ class PropertyChangeSerializer(serializers.Serializer[Any]):
 
 
 class RevertSerializer(serializers.Serializer[Any]):
-    """A job to ask for at `tables/{id}/jobs/`."""
+    """A job to POST to `tables/{id}/jobs/`."""
 
     kind = serializers.CharField()
     parameters = serializers.DictField()
@@ -246,7 +246,7 @@ class OverlapsRequestSerializer(serializers.Serializer[Any]):
 
 
 class OverlapRowSerializer(serializers.Serializer[Any]):
-    """An overlap of the last 30 days. `version` is null where the later write was aborted."""
+    """An overlap of the last 30 days. `version` is null if the later write was aborted."""
 
     verdict = serializers.ChoiceField(choices=ENDS)
     version = serializers.IntegerField(allow_null=True)

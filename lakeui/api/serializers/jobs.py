@@ -66,7 +66,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
     @cached_property
     def reader(self) -> Reader:
-        """Whoever asked; one for all rows of a list."""
+        """Hold the caller; one for all rows of a list."""
         return Reader(self.context["request"].user)
 
     def to_representation(self, instance: Job) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
 
 class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
-    """One try at a job. Times of cores and bytes are Spark's counts, null where it counted none."""
+    """One attempt at a job. Core times and bytes are Spark's counts, null without any."""
 
     bytes_written = Int64Field()
     files_written = Int64Field(allow_null=True)
@@ -136,7 +136,7 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
 
     @extend_schema_field(serializers.CharField(allow_null=True))
     def get_spark_ui(self, attempt: JobAttempt) -> str | None:
-        """Asked once for the attempts of one application."""
+        """Return Spark's pages, read once for the attempts of one application."""
         shared = cast("dict[str, Any]", self.context)
         pages_of: dict[str, SparkPages | None] = shared.setdefault("spark_pages", {})
         application = attempt.spark_application

@@ -79,7 +79,7 @@ class JobStageSerializer(serializers.ModelSerializer[JobStage]):
 
 
 class CostSerializer(serializers.Serializer[Any]):
-    """Sums over attempts; null where none of them recorded it."""
+    """Sums over attempts; null if none of them recorded it."""
 
     attempts = serializers.IntegerField()
     wall_ms = Int64Field(allow_null=True)

@@ -1,4 +1,4 @@
-"""Who wrote at once: the swim-lane."""
+"""Concurrent writers: the swim-lane."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ from lakeui.catalog.unregistered_tables import dismiss, list_attention_tables
 
 
 class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
-    """A search. It rests at a bound where `finished_at` is there and `is_complete` is false."""
+    """A search. It stopped at a limit if `finished_at` is set and `is_complete` is false."""
 
     requested_by = serializers.CharField(
         source="requested_by.username", allow_null=True, default=None

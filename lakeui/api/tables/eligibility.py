@@ -59,7 +59,7 @@ class FixCostSerializer(serializers.Serializer[Any]):
 
 
 class ConditionLineSerializer(serializers.Serializer[Any]):
-    """A condition with its evidence, `raw` as the log has it; `affected` of `asked` writes fall back."""
+    """A condition with its evidence, `raw` as in the log; `affected` of `asked` writes break it."""
 
     name = serializers.CharField()
     state = serializers.CharField(help_text="holds, fails, optional, some fall back or not known.")

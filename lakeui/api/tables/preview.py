@@ -112,7 +112,7 @@ class TablePreview(TableScopedView):
 
     @extend_schema(parameters=[PreviewRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        """404 where nobody asked within the hour: POST asks a worker to read them."""
+        """Return the rows; 404 without a request within the hour: POST has a worker read them."""
         version, requested = self._parse_request(request)
         return Response(PreviewSerializer(get_stored_preview(self.table, version, requested)).data)
 
@@ -156,7 +156,7 @@ def ask_worker(table: Table, version: int, requested: dict[str, Any]) -> Preview
     """Have a worker read rows.
 
     Raises:
-        ExpressionError: the condition is none, with its field.
+        ExpressionError: the condition is invalid, with its field.
         StorageError: the broker cannot be reached.
     """
     check_condition(table, requested["where"])

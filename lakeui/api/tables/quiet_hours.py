@@ -1,4 +1,4 @@
-"""When a table is quiet, for whoever schedules its maintenance."""
+"""A table's quiet hours, for scheduling its maintenance."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class HoursSerializer(serializers.Serializer[QuietHours]):
 
 
 class QuietHoursSerializer(serializers.Serializer[Any]):
-    """Null where too few commits tell, or where the table is as busy at any hour."""
+    """The quiet hours; null for too few commits, or for a table equally busy at any hour."""
 
     quiet_hours = HoursSerializer(allow_null=True)
 

@@ -40,7 +40,7 @@ class RowDiffRequestSerializer(serializers.Serializer[Any]):
 
 
 class DifferentRowSerializer(serializers.Serializer[Any]):
-    """A row: a text for each column, null for NULL, and null where the version has no such row."""
+    """A row: a text for each column, null for NULL; null if the version lacks the row."""
 
     change = serializers.ChoiceField(choices=CHANGES)
     before = serializers.ListField(child=serializers.CharField(allow_null=True), allow_null=True)
@@ -95,7 +95,7 @@ class RowDiff(TableScopedView):
 
     @extend_schema(parameters=[RowDiffRequestSerializer])
     def get(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
-        """404 where nobody asked within the hour: POST asks a worker to compare them."""
+        """Return the rows; 404 without a request within the hour: POST has a worker compare."""
         requested = self._parse_request(request, older, newer)
         return Response(RowDiffSerializer(get_stored_preview(self.table, newer, requested)).data)
 

@@ -252,7 +252,7 @@ class TableDetail(TableScopedView):
 
 
 class TableStream(TableScopedView):
-    """A table as in `tables/`, at once and after each new version, as server-sent events `table`."""
+    """A table as in `tables/`, now and after each new version, as server-sent events `table`."""
 
     queryset = Table.objects.none()
     renderer_classes = (EventStreamRenderer,)

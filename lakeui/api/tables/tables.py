@@ -71,10 +71,10 @@ class TableList(ListAPIView[Table]):
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: Request) -> Response:
-        """Register a table by its `uri` (201), or have a new one made by a job (202).
+        """Register a table by its `uri` (201), or have a new one created by a job (202).
 
-        A light worker reads the log of a registered table: `sync` says how far it is, null once it
-        is read.
+        A light worker reads the log of a registered table: `sync` is its progress, null once it is
+        read.
         """
         require(request, "maintain")
         form = RegistrationSerializer(data=request.data)

@@ -1,4 +1,4 @@
-"""Files sent as sources of a load: name the answer's `uri` in a command; its preview says its columns."""
+"""Uploaded files as sources of a load: name the answer's `uri` in a command."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ class Uploads(APIView):
 
     @extend_schema(request=UploadRequestSerializer, responses={201: UploadSerializer})
     def post(self, request: Request) -> Response:
-        """As multipart/form-data. Whoever may write to some table may send files."""
+        """Upload a file as multipart/form-data. Anybody who may write to a table may upload."""
         user = _sender(request)
         form = UploadRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
@@ -68,7 +68,7 @@ class Uploads(APIView):
 
 
 class UploadPreviewParameters(serializers.Serializer[Any]):
-    """How a kept file is read, and types of columns as `name=TYPE`; left out, both are inferred."""
+    """How to read an uploaded file, and column types as `name=TYPE`; both are optional."""
 
     delimiter = serializers.CharField(required=False, max_length=1, trim_whitespace=False)
     quote = serializers.CharField(required=False, max_length=1)
@@ -93,9 +93,9 @@ class UploadPreviewParameters(serializers.Serializer[Any]):
 
 
 class UploadColumnSerializer(serializers.Serializer[Any]):
-    """A column under its chosen type, else the one inferred; `problem` says why a choice cannot be.
+    """A column under its chosen or inferred type; `problem` is why a choice is impossible.
 
-    `note` says why another type was inferred than one might expect.
+    `note` is why an unexpected type was inferred.
     """
 
     name = serializers.CharField()
@@ -129,7 +129,7 @@ class UploadPreviewSerializer(serializers.Serializer[Any]):
 
 
 class UploadPreview(APIView):
-    """A kept file's columns and first rows, before a job loads it."""
+    """An uploaded file's columns and first rows, before a job loads it."""
 
     @extend_schema(parameters=[UploadPreviewParameters], responses=UploadPreviewSerializer)
     def get(self, request: Request, upload_id: UUID) -> Response:

@@ -40,7 +40,7 @@ class Narrowing:
     is_sample: bool
 
     def would_have_passed(self, other: SimilarConflict) -> bool | None:
-        """Whether a loss like it would have been avoided; None where its files are not recorded."""
+        """Whether it would have avoided a similar conflict; None if its files are not recorded."""
         if other.order_column != self.column or not other.shared_low:
             return None
         if self.is_above:
@@ -113,7 +113,7 @@ def _type_of(conflict: Conflict, column: str) -> str | None:
 
 
 def _rows(files: Sequence[SideFile]) -> int:
-    """Rows where every file tells them, otherwise files."""
+    """Count rows if every file has a count, otherwise files."""
     counts = [file.row_count for file in files]
     return sum(count or 1 for count in counts)
 

@@ -143,7 +143,7 @@ def _run_again(
 
 
 def _obstacle(conflict: Conflict, user: Person, landed: LaterCommit | None) -> str:
-    """Why it cannot be run again from here; "" where it can."""
+    """Return why it cannot be run again from here; "" if it can."""
     job = conflict.job
     if conflict.kind == Conflict.Kind.RESOLVED:
         return "Both writes committed: there is nothing to run again."

@@ -42,7 +42,7 @@ def find_shared_rows(conflict: Conflict) -> SharedRows | None:
 
 
 def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
-    """Have a worker read the rows, unless one was asked to a moment ago; None: there is nothing to read."""
+    """Have a worker read the rows, unless one was just asked to; None if there are none."""
     forget_old_rows()
     shared, now = find_shared_rows(conflict), timezone.now()
     if shared is None:

@@ -38,7 +38,7 @@ class SimilarConflict:
 
 @dataclass(frozen=True, slots=True)
 class SimilarConflicts:
-    """The latest of them, itself among them; `is_capped` where there were more than are read."""
+    """The latest of them, itself included; `is_capped` if there were more than are read."""
 
     conflicts: tuple[SimilarConflict, ...]
     is_capped: bool

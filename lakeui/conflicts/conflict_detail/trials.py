@@ -45,7 +45,7 @@ class TrialAnswer:
 
     @property
     def would_have_landed(self) -> bool | None:
-        """None where it was not tried, or could not be."""
+        """Whether it would have landed; None if it was not tried, or could not be."""
         if self.verdict in _PASSES:
             return True
         return False if self.verdict == Verdict.CONFLICT else None
@@ -68,7 +68,7 @@ class TrialsView:
 
     @property
     def control(self) -> TrialAnswer:
-        """The write as it was: unless it conflicts again, nothing else is told."""
+        """The unchanged write: unless it conflicts again, no other answer counts."""
         return self._answer(CONTROL)
 
     @property
@@ -87,7 +87,7 @@ class TrialsView:
         return self._answer(CONDITION) if asked and self.is_answered else None
 
     def answer_of(self, kind: str) -> TrialAnswer | None:
-        """Of the fix of a kind; None where there is nothing to say."""
+        """Return the answer for a kind of fix; None without one."""
         if not self.is_answered or kind in ("vectors_on", "partition"):
             return None
         change = CHANGES.get(RemedyKind(kind)) if kind in set(RemedyKind) else None
@@ -112,7 +112,7 @@ def trials_view(conflict: Conflict, reader: Reader) -> TrialsView:
 
 
 def obstacle_to_trials(conflict: Conflict, reader: Reader) -> str:
-    """Why nothing can be tried; "" where it can."""
+    """Return why nothing can be tried; "" if it can."""
     if conflict.kind == Conflict.Kind.RESOLVED:
         return "Both writes committed: there is nothing to try."
     if conflict.table is None:

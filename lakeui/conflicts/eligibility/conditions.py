@@ -36,7 +36,7 @@ _NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "de
 
 
 class Speed(Protocol):
-    """How fast rewrites went here."""
+    """The speed of earlier rewrites here."""
 
     @property
     def runs(self) -> int: ...
@@ -296,7 +296,7 @@ def _rewrite_as_merge(use: ConditionUse) -> str:
 
 
 def _row_tracing_line(table: Table, writes: RecentWrites) -> ConditionLine:
-    """Whether compactions tell where rows went: by this engine's tags, or by row ids."""
+    """Return whether compactions record the moves of rows: by this engine's tags, or by row ids."""
     compactions = [w for w in writes.writes if operation_named(w.operation).statement.moves_rows]
     told = [w for w in compactions if _tells(w.client.name, w.orders_by, table)]
     name, count = "winners can be traced", len(compactions)

@@ -61,7 +61,7 @@ class EligibilityReport:
 
     @property
     def failing(self) -> int:
-        """How many conditions of the table stand in the way."""
+        """The number of conditions that the table breaks."""
         return sum(line.state == FAILS for line in self.of_table)
 
 

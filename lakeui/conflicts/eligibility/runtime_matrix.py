@@ -47,7 +47,7 @@ class RuntimeColumn:
 
     @property
     def short_name(self) -> str:
-        """Its name where a column is narrow: of later Databricks runtimes the version alone."""
+        """Its name for a narrow column: only the version of later Databricks runtimes."""
         short = self.runtime.replace("Databricks Runtime", "Databricks").replace(
             " (open source)", ""
         )
@@ -64,7 +64,7 @@ class RuntimeColumn:
 def runtime_columns(
     eligibility: Eligibility, writes: RecentWrites, *, clustered: bool
 ) -> tuple[RuntimeColumn, ...]:
-    """Every runtime of the engine's list, for a table as `eligibility` says it is."""
+    """Return every runtime of the engine's list, for a table with this eligibility."""
     wrote = Counter(write.client.runtime for write in writes.writes)
     verdicts = runtime_verdicts(eligibility, clustered=clustered)
     return tuple(

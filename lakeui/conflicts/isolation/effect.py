@@ -71,7 +71,7 @@ class LevelEffect:
 
     @property
     def then(self) -> int:
-        """At least so many would be aborted, the undecided ones apart."""
+        """The least number of aborted writes, without undecided ones."""
         return self.now + self.added - self.fewer
 
     @property

@@ -158,7 +158,7 @@ def _list_jobs_to_abort(table: Table) -> tuple[RunningJob, ...]:
 
 
 def _streams(table: Table, proposal: Proposal, readers: Iterable[str]) -> Iterator[SeenStream]:
-    """Writers are told by their commits; readers only where they run as jobs here."""
+    """Yield writers by their commits, and readers that run as jobs here."""
     if proposal.properties:  # a reader stops for metadata changes, not only for the protocol
         yield from (SeenStream(name, reads=True) for name in readers)
     since = timezone.now() - timedelta(days=STREAMS_DAYS)

@@ -135,7 +135,7 @@ def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
 def latest_between(
     overlaps: Overlaps, current: str, winner: str, count: int
 ) -> list[CountedOverlap]:
-    """At most so many overlaps of two kinds, the latest first."""
+    """Return at most `count` overlaps of two kinds, the latest first."""
     return list(islice(overlaps.iter_pair(current, winner), count))
 
 

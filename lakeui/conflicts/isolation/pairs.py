@@ -39,7 +39,7 @@ ROWS, COLUMNS = tuple(_STATEMENTS), KINDS
 class PairCell:
     """Two kinds of statement: the verdict now, the one under other settings, and the overlaps.
 
-    `preview` is None where the verdict stays. A conflict on record is an overlap, whether or not the
+    `preview` is None if the verdict stays. A recorded conflict is an overlap, whether or not the
     commits around it are mirrored.
     """
 

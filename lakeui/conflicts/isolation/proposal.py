@@ -26,9 +26,9 @@ _DOMAIN = "clustering"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Properties to set and columns to cluster by, in so far as the table has them otherwise.
+    """Properties to set and columns to cluster by, as far as they differ from the table's.
 
-    `clustering` is None where it stays; empty, the table would not be clustered any more.
+    `clustering` is None if it stays; if empty, the table would no longer be clustered.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)

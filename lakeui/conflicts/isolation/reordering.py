@@ -42,7 +42,7 @@ class OutOfOrderVersion:
 class OutOfOrderVersions:
     """Out-of-order versions, the known ones first, then the latest.
 
-    `unread` pairs were not judged: their commits are beyond the budget, or not kept whole.
+    `unread` pairs were not judged: their commits are beyond the budget, or not stored completely.
     """
 
     versions: tuple[OutOfOrderVersion, ...]
@@ -63,7 +63,7 @@ class OutOfOrderRow:
 
     @property
     def rows_at_most(self) -> int | None:
-        """The rows of the appends; None where one does not say."""
+        """The rows of the appends; None if one has no count."""
         counts = [append.rows_added for append in self.appends]
         if len(counts) < len(self.order.appends) or None in counts:
             return None
@@ -182,7 +182,7 @@ class _Judge:
         self._readers: dict[tuple[str, str, bool], tuple[CurrentTransaction, bool]] = {}
 
     def passes(self, later: CountedCommit, append: CountedCommit) -> bool | None:
-        """Whether it may have to; None where a text is not there to tell."""
+        """Return whether it may have to; None without a text."""
         if later.kind not in _SAY_WHAT_THEY_READ:
             return True
         added, reader = self._commits.get(append.version), self._reader(later.version)

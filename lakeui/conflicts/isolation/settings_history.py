@@ -19,7 +19,7 @@ _ONE_WAY = {
 
 @dataclass(frozen=True, slots=True)
 class PropertyChange:
-    """`old` or `new` is None where the property was not set."""
+    """A change; `old` or `new` is None if the property was not set."""
 
     name: str
     old: str | None

@@ -91,7 +91,7 @@ class LaneBar:
 
     @property
     def took_ms(self) -> int | None:
-        """How long it ran; where its start is estimated, at most. None: not recorded."""
+        """Its duration; a maximum if its start is estimated. None: not recorded."""
         if self.recorded_ms is not None:
             return self.recorded_ms
         if self.started_at is None or self.finished_at is None or self.read_version is None:

@@ -16,7 +16,7 @@ _SHORTEST = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class NavigatorBucket:
-    """A bucket of time from `start`: versions `first` to `last` landed; None where none did."""
+    """A bucket of time from `start`: versions `first` to `last` landed; None without any."""
 
     start: datetime
     first: int | None
@@ -47,7 +47,7 @@ class Navigator:
 
 
 def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator | None:
-    """`began` is when the first version shown landed. None where no version has a time."""
+    """Return the surroundings; `began` is the first shown version's time. None without times."""
     is_day = began is not None and began >= now - DAY
     commits = table.commits.filter(committed_at__isnull=False)
     commits = commits.filter(committed_at__gte=now - DAY) if is_day else commits

@@ -48,7 +48,7 @@ class NextAttempt:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPath:
-    """`left_out` versions came before the steps; the steps are the last ones, in order."""
+    """A path; `left_out` versions came before its steps, which are the last ones, in order."""
 
     bar: LaneBar
     steps: tuple[PathStep, ...]

@@ -81,7 +81,7 @@ class _Event:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Buckets of so many versions each, and when each began."""
+    """Buckets of `width` versions each, and the start of each."""
 
     first: int
     last: int

@@ -69,7 +69,7 @@ class CheckedEvent:
 
 
 class Checks:
-    """The checks of one batch: each table and each winning commit is looked for once."""
+    """The checks of one batch: each table and each winning commit is queried once."""
 
     def __init__(self, tables: QuerySet[Table], now: datetime) -> None:
         self._tables, self._now = tables, now

@@ -134,7 +134,7 @@ def _transaction(
 
 
 def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User) -> bool:
-    """Keep one event; whether it is new."""
+    """Store one event; return whether it is new."""
     event, content = checked.event, checked.content
     if content is not None:
         is_new = not Conflict.objects.filter(transaction=row, sequence=event.sequence).exists()

@@ -63,7 +63,7 @@ class ReplayedWrite:
 
     @property
     def change(self) -> int:
-        """1 where it would be aborted and was not, -1 where it was and would pass."""
+        """1 if it would be aborted and was not, -1 if it was and would pass."""
         if self.outcome == WriteOutcome.ABORTED:
             return -1 if self.verdict == Verdict.PASSES else 0
         return 1 if self.verdict == Verdict.CONFLICT else 0

@@ -14,9 +14,9 @@ _DAY = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class PairHistory:
-    """Losses of the pair on record: in 30 days and in 24 h; `passes` had rows decided.
+    """Aborted writes of the pair on record: in 30 days and in 24 h; `passes` at row level.
 
-    `current_operation` is empty where the message does not tell it: then any aborted write counts.
+    `current_operation` is empty if the message does not state it: then any aborted write counts.
     """
 
     current_operation: str
@@ -29,7 +29,7 @@ class PairHistory:
 
 
 def pair_history(linked: LinkedReport) -> PairHistory | None:
-    """None where the table or the winning commit's operation is not known."""
+    """Return the history; None if the table or the winning commit's operation is unknown."""
     reported = linked.report.conflict
     if reported is None or linked.table is None or not reported.winner_operation:
         return None

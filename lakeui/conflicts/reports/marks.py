@@ -22,7 +22,7 @@ class FactMark:
 
 @dataclass(frozen=True, slots=True)
 class FactPlace:
-    """A fact and where it stands in the plain text."""
+    """A fact and its position in the plain text."""
 
     fact: str
     start: int
@@ -40,7 +40,7 @@ def marks_of(plain: PlainText, places: Iterator[FactPlace]) -> tuple[FactMark, .
 
 
 def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[FactPlace]:
-    """Where the winning commit's own fields stand; `offset` is where the message starts in the text."""
+    """Yield the positions of the winning commit's own fields; `offset` is the message's start."""
     opened = _COMMIT.search(message)
     if opened is None:
         return

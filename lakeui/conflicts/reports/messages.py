@@ -180,7 +180,7 @@ def _signs(flat: str) -> Iterator[_Sign]:
 
 
 def _places(signs: list[_Sign], reported: ReportedConflict, message: str) -> Iterator[FactPlace]:
-    """Where the facts of the first conflict stand in the plain text."""
+    """Yield the positions of the first conflict's facts in the plain text."""
     first = signs[0]
     here = (sign for sign in signs if sign.kind == first.kind and sign.start - first.start < _SPAN)
     named = next((name_sign for name_sign in here if name_sign.is_name), first)
@@ -333,7 +333,7 @@ def find_partitions(message: str) -> tuple[str, ...]:
 
 
 def places(message: str, offset: int) -> Iterator[FactPlace]:
-    """Where the facts stand; `offset` is where the message starts in the text."""
+    """Yield the positions of the facts; `offset` is the message's start in the text."""
     for fact in PATTERNS:
         if match := _search_fact(fact, message):
             text = match[1].strip("[] `")

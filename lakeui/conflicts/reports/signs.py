@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Who wrote the message, as far as its wording tells."""
+    """The engine that wrote the message, by its wording."""
 
     DELTA_SPARK = "delta-spark"
     DATABRICKS = "Databricks"

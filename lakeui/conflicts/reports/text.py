@@ -62,7 +62,7 @@ _Put = Callable[[re.Match[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class _ReplacementRound:
-    """One round of replacements: where pieces start after it, and where they did before it."""
+    """One round of replacements: the starts of pieces after it and before it."""
 
     starts: list[int]
     origins: list[int]
@@ -87,7 +87,7 @@ class PlainText:
         return place
 
     def replace_matches(self, pattern: re.Pattern[str], put: _Put) -> "PlainText":
-        """With every match replaced; itself where nothing matches."""
+        """Replace every match; return itself if nothing matches."""
         pieces: list[str] = []
         starts, origins, length, at = [0], [0], 0, 0
         for match in pattern.finditer(self.text):

@@ -36,7 +36,7 @@ NOT_RECORDED, OTHER = "not recorded", "another engine"
 
 @dataclass(frozen=True, slots=True)
 class WriterClient:
-    """A program by name and version; the version is empty where it is not told."""
+    """A program by name and version; the version is empty if unknown."""
 
     name: str
     version: str = ""

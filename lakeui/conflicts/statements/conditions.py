@@ -68,7 +68,7 @@ def parse_recorded_condition(
 
 
 def obstacle_of_value(text: str, schema_json: str, names: Names) -> str | None:
-    """Why rows cannot be compared where a MERGE sets a column to this; None: they can, or nobody knows."""
+    """Return why an assignment of a MERGE prevents comparing rows; None if nothing is known."""
     if _SUBQUERY.search(text):
         return SUBQUERY
     for scope in _scopes(schema_json, names):

@@ -186,7 +186,7 @@ def _restores_terms(command: Restore, target: Target) -> bool:
 
 
 def _reads(command: Command, target: Target) -> bool:
-    """Whether a query or subquery of it reads the table itself; in doubt, yes."""
+    """Whether a query or subquery of it reads the table itself; true if uncertain."""
     try:
         return target.is_among(command.tables_read())
     except EngineError:

@@ -55,7 +55,7 @@ class _Bounded(smtplib.SMTP):
 
 
 class _BoundedByTLS(smtplib.SMTP_SSL, _Bounded):
-    """The same where TLS comes first."""
+    """A bounded conversation that begins with TLS."""
 
 
 class BoundedBackend(EmailBackend):
@@ -97,9 +97,9 @@ def send(mail: EmailMessage, seconds: float) -> str:
 
 
 def server_problem(seconds: float) -> str:
-    """Why the mail server of the settings takes no message, in words; "" where it would.
+    """Return why the configured mail server accepts no message, in words; "" if it would.
 
-    It is gone as far as a message goes, to its sender, and none is sent.
+    The conversation goes as far as the sender; no message is sent.
     """
     backend, until = get_connection(timeout=seconds), monotonic() + seconds
     if not isinstance(backend, BoundedBackend):  # a file, say

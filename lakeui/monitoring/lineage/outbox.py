@@ -42,7 +42,7 @@ def deliver(clock: Clock = timezone.now, *, ends: Callable[[], bool] = lambda: F
 
 
 def place_problem(url: str) -> str:
-    """Why nothing can be sent there, in words; "" where it can."""
+    """Return why nothing can be sent there, in words; "" if it can."""
     try:
         if urlsplit(url).scheme == "file":
             _path_of(url)
@@ -54,7 +54,7 @@ def place_problem(url: str) -> str:
 
 
 def reach_problem(url: str, seconds: float) -> str:
-    """Why nothing can be sent there now, in words; "" where it can. Nothing is sent."""
+    """Return why nothing can be sent there now, in words; "" if it can. Nothing is sent."""
     try:
         if urlsplit(url).scheme == "file":
             _check_writable(Path(_path_of(url)))

@@ -52,7 +52,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 def end_address(request: HttpRequest) -> str:
-    """Where this browser signs out at its provider too, "" where there is no such address."""
+    """Return the provider's sign-out address for this browser, "" if there is none."""
     hints = request.session.get(END)
     if not hints:
         return ""

@@ -43,7 +43,7 @@ class Bin:
 
     @property
     def right(self) -> float:
-        """Where its upper bound is written."""
+        """The position of its upper bound's label."""
         return self.x + self.width / 0.86
 
     @property

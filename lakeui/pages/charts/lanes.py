@@ -1,4 +1,4 @@
-"""Lanes of thousands of transactions as ink: a cell a bucket of versions, a cross where some were aborted."""
+"""Lanes of thousands of transactions as ink: a cell per bucket of versions, crosses for aborts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class LaneMark:
 
 @dataclass(frozen=True, slots=True)
 class LaneChart:
-    """`span` is how many versions one by one a cell opens; `heats` are the inks with the least each stands for."""
+    """A chart; `span` is how many versions a cell opens; `heats` are inks with minimums."""
 
     names: tuple[LaneName, ...]
     cells: tuple[LaneCell, ...]
@@ -65,7 +65,7 @@ class LaneChart:
 
 
 def draw_lanes(sums: LaneSums) -> LaneChart:
-    """All of them on top, without ink, since a bucket is full; then a row a lane. Widths in per cent."""
+    """Draw all writers on top, without ink; then a row per lane. Widths are in per cent."""
     highest = max((b.commits for lane in sums.lanes for b in lane.buckets), default=0) or 1
     highest_of_all = max((b.commits for b in sums.all.buckets), default=0) or 1
     cells = [*_cells(0, sums.all, highest_of_all, "")]

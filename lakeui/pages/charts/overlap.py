@@ -1,4 +1,4 @@
-"""Where two writes overlap, twice: the files of both sides, and the rows of the first file they share."""
+"""The overlap of two writes: the files of both sides, and the rows of the first shared file."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -104,7 +104,7 @@ class OverlapChart:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the two passed in a file of both, as they do where there is none."""
+        """Whether the two passed in a file of both; also true without one."""
         joints = self.files.joints if self.files else ()
         passed = [joint for joint in joints if not (joint.is_open or joint.is_conflict)]
         return bool(passed) or not self.has_open
@@ -256,7 +256,7 @@ def _file_labels(
 
 
 def _touch(one: StripLabel, other: StripLabel) -> bool:
-    """Whether two labels would lie on each other, where they are shown."""
+    """Whether two labels would overlap if both were shown."""
     (start, end), (begin, until) = one.span(_USUAL_PX), other.span(_USUAL_PX)
     return start < until + _GAP and begin < end + _GAP
 

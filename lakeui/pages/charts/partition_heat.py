@@ -13,7 +13,7 @@ _MOST_ROWS, _MOST_PAIRS = 8, 6
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """`heat` from 0 to 5; `words` say all of it."""
+    """A cell; `heat` is from 0 to 5; `words` describe it."""
 
     heat: int
     wasted_ms: int
@@ -45,7 +45,7 @@ class PartitionHeat:
 
 
 def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
-    """Of costs by table, partition and pair; None where there are none."""
+    """Draw the costs by table, partition and pair; None without any."""
     rows: Counter[tuple[int | None, str, str]] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
     cells: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()

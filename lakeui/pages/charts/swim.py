@@ -275,7 +275,7 @@ def draw_aborted_links(
 
 
 def bands(metadata: Mapping[int, datetime | None], axis: Axis) -> Iterable[MetadataBand]:
-    """Where a version changed the metadata."""
+    """Yield the versions that changed the metadata."""
     for version, moment in metadata.items():
         x = axis.position_of(version, moment)
         if x is not None:

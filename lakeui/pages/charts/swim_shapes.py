@@ -54,7 +54,7 @@ class DrawnLane:
 
 @dataclass(frozen=True, slots=True)
 class AbortLink:
-    """A line between two bars, upright across versions; across time it ends where the winning commit did."""
+    """A line between two bars, vertical by version; by time it ends at the winning commit's end."""
 
     x: float
     to_x: float
@@ -99,5 +99,5 @@ class SwimChart:
 
     @property
     def band_left(self) -> float:
-        """Half of it stands before its line."""
+        """The offset of a band, half of which lies before its line."""
         return -self.band_width / 2

@@ -230,7 +230,7 @@ def _cell(conflict: Conflict, winner: WinnerVerdicts, rule: Rule) -> CheckCell:
 
 
 def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
-    """Rows decided: because they were traced, because none of them was new, or were others."""
+    """Return the cell of a decision by rows: traced, none new, or other rows."""
     if rule not in FILE_RULES:
         return CheckCell("ok", "features enabled")
     if LEFT_OUT in winner.how and rule is not Rule.DATA_ADDED:

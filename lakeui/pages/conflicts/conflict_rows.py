@@ -115,7 +115,7 @@ def _column(column: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_number(column: Mapping[str, Any]) -> bool:
-    """Whether a column's values stand to the right, one digit below another."""
+    """Whether a column's values are right-aligned numbers."""
     return str(column.get("type", "")).startswith(_NUMBERS)
 
 

@@ -1,4 +1,4 @@
-"""The fixes of an aborted write, tried by a worker on a copy of the table: asked for, and shown."""
+"""The fixes of an aborted write, tried by a worker on a copy of the table."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required

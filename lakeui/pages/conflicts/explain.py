@@ -188,7 +188,7 @@ _OF_WINNER = {
 
 @dataclass(frozen=True, slots=True)
 class ReportPiece:
-    """A part of the pasted text; `number` of the fact it tells, 0 where it tells none."""
+    """A part of the pasted text; `number` of its fact, 0 without one."""
 
     text: str
     number: int = 0
@@ -196,7 +196,7 @@ class ReportPiece:
 
 @dataclass(frozen=True, slots=True)
 class FactLine:
-    """A fact under the number of its mark. `at` is set where it is a moment."""
+    """A fact under the number of its mark. `at` is set if it is a time."""
 
     fact: str
     label: str

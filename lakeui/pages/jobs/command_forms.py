@@ -141,7 +141,7 @@ def form_of(command: Command) -> CommandForm | None:
 
 
 def _repeats(name: str, data: Mapping[str, Any]) -> int:
-    """How many of a repeated parameter were sent, and one more where a button requested it."""
+    """Return how many of a repeated parameter were sent, plus one if a button requested it."""
     head = f"{name}."
     numbers = (key[len(head) :].partition(".")[0] for key in data if key.startswith(head))
     sent = max((int(n) + 1 for n in numbers if n.isdecimal() and len(n) < 3), default=0)

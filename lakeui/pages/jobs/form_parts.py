@@ -152,7 +152,7 @@ Part = SingleField | Choice | Repeat
 
 
 def part_of(model: type, declared: Parameter, repeats: int) -> Part:
-    """How a form asks for one parameter of a command. Of a repeated one there are `repeats`."""
+    """Return the part of a form for one parameter; a repeated one has `repeats`."""
     if declared.kind == "source":
         return Choice(declared, tuple(_options(declared.name)))
     item = _item_of(model, declared.name)

@@ -92,14 +92,14 @@ def label_of_part(part: Part, read_version: int | None = None) -> str:
 
 
 def anchor_of(attempt: int | None, place: int | None) -> str:
-    """Where the log has the lines of a step."""
+    """Return the log's anchor of a step."""
     return f"log-{attempt or 0}-{'x' if place is None else place}"
 
 
 def place_of(
     axis: JobTimeline | AttemptSpan, start: datetime, end: datetime
 ) -> tuple[float, float]:
-    """Where a bar begins on the axis and how wide it is, of 100."""
+    """Return a bar's start and width on the axis, of 100."""
     whole = axis.ended_at - axis.started_at
     if not whole:
         return 0.0, 100.0

@@ -1,4 +1,4 @@
-"""Jobs: all of them, and one as it runs."""
+"""The list of jobs, and the page of a job."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -146,7 +146,7 @@ def job_rerun(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _refusal_to_rerun(request: HttpRequest, job: Job) -> str:
-    """Why it was not queued again; empty where it was."""
+    """Return why it was not queued again; empty if it was."""
     try:
         asks = asks_name(command_of(job)) and not job.dry_run
         if asks and request.POST.get("confirm") != job.table.name:

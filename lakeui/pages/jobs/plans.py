@@ -23,7 +23,7 @@ class PlanView:
 
 
 def plan_view(plan: object) -> PlanView | None:
-    """None where there is no plan."""
+    """Return the view of a plan; None without one."""
     if not isinstance(plan, Mapping) or not plan:
         return None
     listed = plan.get("files")

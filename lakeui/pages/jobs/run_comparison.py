@@ -69,7 +69,7 @@ class RunComparison:
 
 
 def compare_runs(job: Job, timeline: JobTimeline) -> RunComparison | None:
-    """None where there is no earlier run to compare with."""
+    """Return the comparison; None without an earlier run."""
     comparison = comparison_of(job, timeline)
     if comparison is None:
         return None

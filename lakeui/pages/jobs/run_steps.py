@@ -45,7 +45,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class TaskCell:
-    """A task, or as many as the field says one stands for. Positions in per cent and pixels."""
+    """One or more tasks, as the field defines. Positions in per cent and pixels."""
 
     x: float
     y: int
@@ -91,7 +91,7 @@ def steps_of(
 
 
 def task_field(done: int, running: int, total: int) -> TaskField | None:
-    """At most `MAX_CELLS`; above, a cell is several tasks. None where there are no tasks."""
+    """Return at most `MAX_CELLS` cells; beyond, a cell is several tasks. None without tasks."""
     if total <= 0:
         return None
     done, running = min(done, total), min(running, max(total - done, 0))

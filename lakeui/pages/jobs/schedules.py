@@ -141,7 +141,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
-    """Its words, to be changed by whoever may."""
+    """Show a schedule's form, for people who may change it."""
     schedule = _changeable(request, pk)
     if not Reader(request.user).may_read(schedule):
         raise PermissionDenied(WITHHELD)

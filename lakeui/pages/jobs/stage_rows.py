@@ -41,7 +41,7 @@ class StageTable:
 
 
 def stage_table(span: AttemptSpan | None, pages: SparkPages | None) -> StageTable | None:
-    """None where Spark ran no stage, or none was recorded."""
+    """Return the table; None if Spark ran no stage, or none was recorded."""
     if span is None:
         return None
     rows = [row for part in span.parts for row in _rows(span, part, pages)]

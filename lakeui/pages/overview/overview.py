@@ -122,9 +122,9 @@ def _one_of(request: HttpRequest, name: str, names: Collection[str], preset: str
 
 
 class _Looks:
-    """When the reader last looked, kept in a cookie; a look lasts as long as they keep looking.
+    """The reader's last visit, kept in a cookie; a visit lasts while they keep reading.
 
-    Of somebody who looks for the first time (`is_first`) the last 24 hours are told.
+    At a first visit (`is_first`) the last 24 hours are reported.
     """
 
     def __init__(self, request: HttpRequest) -> None:

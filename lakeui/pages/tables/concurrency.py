@@ -1,4 +1,4 @@
-"""Who wrote at once on a table: the swim-lane, one transaction of it, and the same as a table."""
+"""Concurrent writers of a table: the swim-lane, one transaction of it, and the same as a table."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

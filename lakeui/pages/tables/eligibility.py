@@ -24,7 +24,7 @@ FIXED = "fixed"
 
 @dataclass(frozen=True, slots=True)
 class BarSegment:
-    """A part of the bar, from `x` on, in per cent; `mark` stands before it in the table."""
+    """A part of the bar, from `x` on, in per cent; `mark` is its mark in the table."""
 
     label: str
     mark: str

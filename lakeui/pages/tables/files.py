@@ -38,7 +38,7 @@ COLUMNS = {
 
 
 class FileFilter(LiveFileFilter):
-    """As over REST, but for the order: the page has more of them."""
+    """The filters of REST, with more orders."""
 
     sort = None
 

@@ -199,7 +199,7 @@ class HistoryDetail:
 
     @property
     def reason(self) -> str:
-        """Why it was done, as far as anybody said."""
+        """The recorded reason for it, if any."""
         return self.commit.user_metadata or (self.job.reason if self.job else "")
 
 

@@ -205,7 +205,7 @@ def _set(request: HttpRequest, table: Table, proposed: WantedSettings) -> HttpRe
 
 
 def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpResponseBase:
-    """All out-of-order versions where they are shown, else all overlaps of the picked pair."""
+    """Export all out-of-order versions if they are shown, else all overlaps of the picked pair."""
     file_format = request.GET["export"]
     if request.GET.get("show") == REORDERED:
         rows = rows_of_versions(table, find_out_of_order(table, overlaps).versions)

@@ -41,7 +41,7 @@ def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @login_required
 def sync(request: HttpRequest, pk: int) -> HttpResponse:
-    """How far the first reading of the log is; once it is over, the browser draws its page anew."""
+    """Render the progress of the log's first sync; at its end the browser reloads its page."""
     table = visible_table(request, pk)
     state = sync_of(table)
     if state is None:

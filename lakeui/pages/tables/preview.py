@@ -101,7 +101,7 @@ def condition_asked(request: HttpRequest) -> str:
 
 
 def names_asked(request: HttpRequest, name: str) -> list[str]:
-    """Columns by their names; 404 for more than anybody would name."""
+    """Return columns by name; 404 for too many."""
     return names_in(_text_asked(request, name, PREVIEW_NAMES))
 
 

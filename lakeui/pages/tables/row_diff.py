@@ -34,7 +34,7 @@ _KINDS = ("changed", "removed", "added")
 
 @dataclass(frozen=True, slots=True)
 class DiffCell:
-    """A value before and after; `is_changed` where they differ."""
+    """A value before and after; `is_changed` if they differ."""
 
     before: str | None
     after: str | None

@@ -120,7 +120,7 @@ class FeatureNote:
 
 @dataclass(frozen=True, slots=True)
 class ClientNotes:
-    """`limits` are sentences on who is locked out; empty where nobody is."""
+    """Notes on clients; `limits` are sentences on locked-out ones; empty without any."""
 
     features: tuple[FeatureNote, ...]
     limits: tuple[str, ...]
@@ -175,7 +175,7 @@ class GrowthStrip:
 
 @dataclass(frozen=True, slots=True)
 class GrowthChart:
-    """`from_label` and `to_label` stand at the ends of the time axis."""
+    """A chart; `from_label` and `to_label` label the ends of the time axis."""
 
     strips: tuple[GrowthStrip, ...]
     points: tuple[GrowthPoint, ...]
@@ -185,7 +185,7 @@ class GrowthChart:
 
 
 def draw_growth(growth: Growth, now: datetime) -> GrowthChart | None:
-    """None where there are fewer than two points, or none bears a time."""
+    """Draw the chart; None for fewer than two points, or if none has a time."""
     dated = [(p.committed_at, p) for p in growth.points if p.committed_at is not None]
     if len(dated) < 2:
         return None
@@ -206,7 +206,7 @@ def draw_growth(growth: Growth, now: datetime) -> GrowthChart | None:
 
 
 def _edges(moments: Sequence[datetime], now: datetime) -> list[float]:
-    """Where each point's step begins, in per cent, and where the last one ends."""
+    """Return the start of each point's step, in per cent, and the end of the last one."""
     span = (max(now, moments[-1]) - moments[0]).total_seconds() or 1
     begun = [100 * max((moment - moments[0]).total_seconds(), 0) / span for moment in moments]
     return [*begun, 100.0]

@@ -35,7 +35,7 @@ def unregister(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _unregister(request: HttpRequest, table: Table) -> str:
-    """Why not; empty where it was done."""
+    """Unregister the table; return why not, empty if it was done."""
     if request.POST.get("confirm") != table.name:
         return f"Type {table.name} to confirm; nothing was forgotten."
     name = table.name

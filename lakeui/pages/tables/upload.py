@@ -205,7 +205,7 @@ def _first_values(kept: Upload, guessed: FileSource) -> dict[str, Any]:
 
 
 def _read_chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
-    """Types by column, where they are others than were inferred when the page was drawn."""
+    """Return types by column that differ from the inferred ones on the page."""
     places = [key.removeprefix(_TYPE) for key in posted if key.startswith(_TYPE)]
     return {
         posted.get(f"column.{place}", ""): text

@@ -52,7 +52,7 @@ class RawAction:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file of the version; `only_vector` where its rows stayed and their marks changed."""
+    """A file of the version; `only_vector` if only its deletion vector changed."""
 
     file: CommitFile
     only_vector: bool = False

@@ -50,7 +50,7 @@ _EXPORTED: Mapping[str, Callable[[ReplayedWrite], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class PairBar:
-    """A pair's lengths in per cent of the longest: now, then, and where the undecidable end."""
+    """A pair's lengths in per cent of the longest: now, then, and the undecidable part's end."""
 
     pair: PairChange
     now: float

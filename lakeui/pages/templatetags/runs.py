@@ -68,7 +68,7 @@ def time_until(moment: datetime | None) -> str:
 
 @register.filter
 def outcome_word(state: str) -> str:
-    """How a job or an attempt ended, or how it stands: a conflict aborts."""
+    """Return the end of a job or an attempt, or its state: a conflict aborts."""
     return "aborted" if state == Job.State.CONFLICTED else str(state)
 
 
@@ -85,7 +85,7 @@ def stage_label(name: str, read_version: int | None = None) -> str:
 
 @register.filter
 def cron_words(cron: str) -> str:
-    """When a schedule fires, in words where they are plain."""
+    """Describe a schedule's cron text in words, if there is a common phrase."""
     return cron_in_words(cron)
 
 

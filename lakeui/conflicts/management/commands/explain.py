@@ -53,7 +53,7 @@ def _read(name: str) -> str:
 
 
 def _explain_text(text: str) -> LinkedReport:
-    """With the winning commit from the mirror, or without where there is no database to ask."""
+    """Explain with the mirrored winning commit, or without it if there is no database."""
     try:
         return explain_report(text, Table.objects.all())
     except DatabaseError:
