@@ -1,6 +1,6 @@
 """Find erasures that rows outlived, tables with many aborted writes, and costly metadata changes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,7 +19,6 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
 from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems
 from lakeui.monitoring.conditions import Condition
-from lakeui.monitoring.recent_conflicts import TableSums
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _MS_A_MINUTE = 60_000
@@ -66,9 +65,16 @@ def find_outlived_erasures(request: AttentionRequest, days: int) -> FoundItems:
 
 
 def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
-    """Find tables with so many aborted writes in 24 hours, the most first."""
+    """Find tables with so many aborted writes in 24 hours, the most first.
+
+    Writes that one change of the metadata aborted are one item, of `find_costly_metadata_changes`.
+    """
     condition = Condition.ABORTED
-    worst, count = _select_worst(request, condition, lambda cost: cost.aborted, writes)
+    figures = {pk: cost.aborted for pk, cost in request.day.by_table.items() if pk}
+    if not request.is_single:
+        for (pk, _), changes in _list_costly_changes(request, settings.ATTENTION_METADATA_COST):
+            figures[pk] = figures.get(pk, 0) - len(changes)
+    worst, count = _select_worst(request, condition, figures, writes)
     tables = request.tables_by_id(worst)
     month = _month_of(worst, request.now)
     judged = _measure_row_level_gain(tables[pk] for pk in worst if pk in tables)
@@ -90,11 +96,12 @@ def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
     A table with many aborted writes is one item, of `find_aborted_writes`.
     """
     condition, many = Condition.WASTED, settings.ATTENTION_ABORTED
-
-    def time_wasted(cost: TableSums) -> int:
-        return cost.wasted_ms if request.is_single or cost.aborted < many else 0
-
-    worst, count = _select_worst(request, condition, time_wasted, minutes * _MS_A_MINUTE)
+    figures = {
+        pk: cost.wasted_ms
+        for pk, cost in request.day.by_table.items()
+        if pk and (request.is_single or cost.aborted < many)
+    }
+    worst, count = _select_worst(request, condition, figures, minutes * _MS_A_MINUTE)
     tables = request.tables_by_id(worst)
     items = [
         AttentionItem(condition=condition, table=tables[pk], facts=_cost_facts(request, pk))
@@ -105,21 +112,15 @@ def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
 
 
 def _select_worst(
-    request: AttentionRequest,
-    condition: Condition,
-    figure: Callable[[TableSums], int],
-    threshold: int,
+    request: AttentionRequest, condition: Condition, figures: Mapping[int, int], threshold: int
 ) -> tuple[list[int], int]:
-    """Return the tables whose figure of the day reaches the threshold, and how many there are."""
+    """Return the tables whose figure reaches the threshold, and how many there are."""
     if request.muted.hides(condition):
         return [], 0
     hidden = set(request.muted.list_muted_tables(condition))
-    figures = {
-        pk: figure(cost)
-        for pk, cost in request.day.by_table.items()
-        if pk and pk not in hidden and figure(cost) >= max(threshold, 1)
-    }
-    return sorted(figures, key=lambda pk: (-figures[pk], pk))[: request.most], len(figures)
+    least = max(threshold, 1)
+    reached = [pk for pk, figure in figures.items() if figure >= least and pk not in hidden]
+    return sorted(reached, key=lambda pk: (-figures[pk], pk))[: request.most], len(reached)
 
 
 def _cost_facts(request: AttentionRequest, table_id: int) -> dict[str, int]:
@@ -157,24 +158,12 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
 
 
 def find_costly_metadata_changes(request: AttentionRequest, writes: int) -> FoundItems:
-    """Find commits that changed the metadata and aborted so many writes in 24 hours.
-
-    Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
-    """
+    """Find commits that changed the metadata and aborted so many writes in 24 hours."""
     condition = Condition.METADATA_COST
-    aborted = visible_conflicts(request.user).filter(
-        kind__in=Conflict.ABORTED_KINDS,
-        occurred_at__gte=request.now - _DAY,
-        rule__in=_METADATA_RULES,
-    )
-    aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
-    rows = request.exclude_muted(condition, aborted, "table").values(*_OF_A_CONFLICT)
-    grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for row in rows[:_MOST_ABORTED]:
-        if row["table_id"] and row["winning_version"] is not None:
-            grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
-    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= writes]
-    costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
+    if request.muted.hides(condition):
+        return [], 0
+    hidden = set(request.muted.list_muted_tables(condition))
+    costly = [one for one in _list_costly_changes(request, writes) if one[0][0] not in hidden]
     shown = costly[: request.most]
     tables = request.tables_by_id({table for (table, _), _ in shown})
     quiet = quiet_hours(tables, request.now)
@@ -184,6 +173,27 @@ def find_costly_metadata_changes(request: AttentionRequest, writes: int) -> Foun
         if table in tables
     ]
     return items, len(costly)
+
+
+def _list_costly_changes(
+    request: AttentionRequest, writes: int
+) -> list[tuple[tuple[int, int], list[Mapping[str, Any]]]]:
+    """Return tables and versions with the conflicts they caused, those that wasted most first.
+
+    Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
+    """
+    aborted = visible_conflicts(request.user).filter(
+        kind__in=Conflict.ABORTED_KINDS,
+        occurred_at__gte=request.now - _DAY,
+        rule__in=_METADATA_RULES,
+    )
+    aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
+    grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for row in aborted.values(*_OF_A_CONFLICT)[:_MOST_ABORTED]:
+        if row["table_id"] and row["winning_version"] is not None:
+            grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
+    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= writes]
+    return sorted(costly, key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
 
 
 def _metadata_cost(

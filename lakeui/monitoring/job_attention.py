@@ -112,9 +112,14 @@ def find_waiting_jobs(request: AttentionRequest, minutes: int) -> FoundItems:
 
 
 def find_failing_schedules(request: AttentionRequest, _threshold: int) -> FoundItems:
-    """Find schedules whose last job did not succeed, or that made none."""
+    """Find schedules whose last job did not succeed, or that made none.
+
+    A last job of unknown outcome is one item, of `find_unknown_outcomes`.
+    """
     condition, reader = Condition.FAILING_SCHEDULE, Reader(request.user)
     ended_badly = Q(last_job__state__in=[Job.State.FAILED, Job.State.CONFLICTED])
+    if not request.is_single:
+        ended_badly &= ~Q(last_job__error_code=OUTCOME_UNKNOWN)
     failing = visible_schedules(request.user).filter(ended_badly | ~Q(note=""), enabled=True)
     told = request.exclude_muted(condition, failing, "table")
     rows = told.select_related("table", "last_job").order_by("-last_fired_at", "pk")

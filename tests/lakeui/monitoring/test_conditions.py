@@ -274,6 +274,35 @@ def test_time_wasted_by_writes_that_are_told_by_number_is_no_second_item(client)
     assert [item["check_name"] for item in told["items"]] == ["aborted"]
 
 
+def test_writes_that_a_change_of_the_metadata_aborted_are_no_second_item(client):
+    client.force_login(make_user("ann", is_superuser=True))
+    now, table = timezone.now(), make_table()
+    change = {
+        "rule": "metadata_changed", "winning_version": 9, "winner_operation": "SET TBLPROPERTIES",
+    }  # fmt: skip
+    for fields in (change, change, {}, {}):
+        make_conflict(table, occurred_at=now, **fields)
+    told = client.get("/api/v1/attention/").json()
+    assert [item["check_name"] for item in told["items"]] == ["metadata_cost"]
+    Mute.objects.create(about=Condition.METADATA_COST, until=now + LONG_AGO)
+    assert client.get("/api/v1/attention/").json()["items"] == []
+    make_conflict(table, occurred_at=now)
+    told = client.get("/api/v1/attention/").json()
+    assert [item["check_name"] for item in told["items"]] == ["aborted"]
+
+
+def test_a_schedule_whose_last_outcome_is_unknown_is_one_item(client):
+    client.force_login(make_user("ann", is_superuser=True))
+    lose_outcome(timezone.now())
+    job = Job.objects.get()
+    Schedule.objects.create(
+        name="nightly", table=job.table, cron="0 2 * * *", kind="optimize", owner=make_user("owner"),
+        last_job=job, last_fired_at=timezone.now(),
+    )  # fmt: skip
+    told = client.get("/api/v1/attention/").json()
+    assert [item["check_name"] for item in told["items"]] == ["outcome_unknown"]
+
+
 def test_a_stranger_is_told_of_nothing(client):
     abort_writes(timezone.now())
     client.force_login(make_user("stranger"))
