@@ -47,7 +47,7 @@ class FileChanges:
 
 
 def file_changes(operation: str | None, actions: Iterable[Action]) -> FileChanges:
-    """Of the actions of one commit, or of those staged for one. None: the operation is not recorded."""
+    """Derive file changes from the actions of one commit. `operation` None: not recorded."""
     files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
     adds = [file for file in files if isinstance(file, AddFile)]
     removes = [file for file in files if isinstance(file, RemoveFile)]

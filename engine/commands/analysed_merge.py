@@ -38,7 +38,7 @@ def clause_words(number: int, when: str) -> str:
 
 
 def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
-    """Both sides of `=` or `<=>` between target and source, the target's first; else None."""
+    """Return both sides of `=` or `<=>` between target and source, the target's first; else None."""
     if not (isinstance(part, Call) and part.function in {"=", "<=>"}):
         return None
     mine, theirs = part.arguments
@@ -144,7 +144,7 @@ class AnalysedMerge:
         return AnalysedMerge(change(self.on), tuple(clauses))
 
     def expressions(self) -> tuple[Expression, ...]:
-        """Every tree in it."""
+        """Return every tree of the merge."""
         return (*self.conditions(), *self.values())
 
 

@@ -80,7 +80,7 @@ def _convert_schema(schema: pa.Schema, shown: str) -> StructType:
 
 
 def arrow_texts(column: pa.ChunkedArray) -> list[str | None]:
-    """Values as the page of a table's rows shows them."""
+    """Format values for the page of a table's rows."""
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
         return [None if value is None else _text(value) for value in column.to_pylist()]
     return [None if value is None else str(value) for value in column.cast(pa.string()).to_pylist()]

@@ -63,7 +63,7 @@ class Command(ABC):
 
     @classmethod
     def list_parameters(cls) -> tuple[Parameter, ...]:
-        """Its parameters, for forms, schemas and the command line."""
+        """Return the command's parameters, for forms, schemas and the command line."""
         return parameters_of(cls)
 
     @staticmethod
@@ -85,7 +85,7 @@ class Command(ABC):
         return command
 
     def parameters(self) -> dict[str, Any]:
-        """JSON-ready; `from_parameters` of it equals the command."""
+        """Return JSON-ready parameters; `from_parameters` of them equals the command."""
         return {name: to_json(value) for name, value in vars(self).items()}
 
     def validate(self, schema: StructType | None) -> None:  # noqa: B027 - most commands refuse nothing

@@ -48,7 +48,7 @@ def default_tree(schema: StructType | None, name: str, *, now_ms: int) -> Expres
 
 
 def values_with_defaults(texts: Sequence[str], schema: StructType) -> tuple[str, ...]:
-    """Expressions for a table's columns in order, DEFAULT replaced. Errors as `or_default`."""
+    """Replace DEFAULT in expressions for a table's columns in order. Errors as `or_default`."""
     named = zip(texts, (*schema.names, *[""] * len(texts)), strict=False)
     return tuple(str(or_default(text, schema, (name,))) if name else text for text, name in named)
 

@@ -69,7 +69,7 @@ class MergeClause:
     )
 
     def as_json(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the fields as JSON-ready values."""
         return {name: to_json(value) for name, value in vars(self).items()}
 
     def validate(self) -> None:
@@ -91,7 +91,7 @@ class MergeClause:
             raise RequestError(what, "Give columns to update and insert only.", field="clauses")
 
     def sql(self) -> str:
-        """As in the statement."""
+        """Render the clause as SQL."""
         condition = f" AND {self.condition}" if self.condition else ""
         return f"WHEN {WHEN_SQL[self.when]}{condition} THEN {self._action_sql()}"
 

@@ -64,12 +64,12 @@ def quote_name(name: str) -> str:
 
 
 def column_list(columns: tuple[str, ...]) -> str:
-    """Columns in brackets, as they were written."""
+    """Render columns in brackets, spelt as given."""
     return f"({', '.join(columns)})"
 
 
 def properties_sql(properties: Mapping[str, str]) -> str:
-    """`('key' = 'value', …)`."""
+    """Render properties as `('key' = 'value', …)`."""
     pairs = (f"{quote_string(key)} = {quote_string(value)}" for key, value in properties.items())
     return f"({', '.join(pairs)})"
 
@@ -85,7 +85,7 @@ def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
 
 
 def render_where(where: Given | None) -> str:
-    """` WHERE condition`, or nothing."""
+    """Render ` WHERE condition`, or nothing."""
     return f" WHERE {where}" if where else ""
 
 

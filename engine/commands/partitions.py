@@ -16,7 +16,7 @@ from engine.schema.types import StructType
 
 
 def partition_sql(partition: Mapping[str, str]) -> str:
-    """` PARTITION (p = 1, q)`, or nothing."""
+    """Render ` PARTITION (p = 1, q)`, or nothing."""
     parts = (f"{column} = {value}" if value else column for column, value in partition.items())
     return f" PARTITION ({', '.join(parts)})" if partition else ""
 

@@ -36,7 +36,7 @@ class Script(Command):
         return any(step.removes_rows for step in self.steps)
 
     def parameters(self) -> dict[str, Any]:
-        """JSON-ready; `from_parameters` of it equals the command."""
+        """Return JSON-ready parameters; `from_parameters` of them equals the command."""
         steps = [{"kind": step.kind, "parameters": step.parameters()} for step in self.steps]
         return {"table": self.table, "steps": steps}
 

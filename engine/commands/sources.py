@@ -26,7 +26,7 @@ class _AsJson:
     kind: ClassVar[str]
 
     def as_json(self) -> dict[str, Any]:
-        """JSON-ready, `kind` among the fields."""
+        """Return the fields as JSON-ready values, `kind` among them."""
         return {"kind": self.kind, **{name: to_json(value) for name, value in vars(self).items()}}
 
 

@@ -103,7 +103,7 @@ def _table_and_condition(select: SelectSyntax) -> tuple[str, str]:
 
 
 def _drop_qualifiers(tokens: Tokens, names: set[str]) -> Tokens:
-    """Tokens without the table's name before its columns: the page knows one table."""
+    """Drop the table's name before its columns: the page knows one table."""
     kept: list[Token] = []
     for token in tokens:
         dot = token.kind == "symbol" and token.value == "."

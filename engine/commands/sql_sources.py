@@ -170,7 +170,7 @@ def _row(cursor: StatementCursor) -> tuple[str, ...]:
 
 
 def items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
-    """Expressions with commas between them, as text, up to `stop`.
+    """Parse expressions with commas between them, as text, up to `stop`.
 
     Raises:
         StatementError: one is missing.

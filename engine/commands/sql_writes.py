@@ -216,7 +216,7 @@ def update(cursor: StatementCursor) -> Update:
 
 
 def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
-    """`column = expression, …` up to one of the stops.
+    """Parse `column = expression, …` up to one of the stops.
 
     Raises:
         StatementError: something else is ahead, or a column is set twice.

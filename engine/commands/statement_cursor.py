@@ -43,7 +43,7 @@ class StatementCursor(Cursor):
         return offset > 0 and self.peek(offset) in BEGINNINGS
 
     def name(self) -> str:
-        """One name, without its backticks.
+        """Parse one name, without its backticks.
 
         Raises:
             StatementError: something else is next.
@@ -99,7 +99,7 @@ class StatementCursor(Cursor):
         return self.slice(start)
 
     def columns(self) -> tuple[str, ...]:
-        """Columns in brackets, or without them.
+        """Parse columns, in brackets or without.
 
         Raises:
             StatementError: something else is next.
@@ -158,7 +158,7 @@ class StatementCursor(Cursor):
         return before.kind != "word" or before.value not in KEYWORDS or before.value in _VALUES
 
     def properties(self) -> dict[str, str]:
-        """`('key' = 'value', key.part = 1, …)`.
+        """Parse `('key' = 'value', key.part = 1, …)`.
 
         Raises:
             StatementError: something else is next, or a key comes twice.
@@ -238,7 +238,7 @@ class StatementCursor(Cursor):
         return sign * int(token.value)
 
     def point(self) -> tuple[int | None, str | None]:
-        """`VERSION AS OF n` or `TIMESTAMP AS OF 'time'`: one of the two, or neither.
+        """Parse `VERSION AS OF n` or `TIMESTAMP AS OF 'time'`; both parts None for neither.
 
         Raises:
             StatementError: it begins like one and does not go on.
@@ -252,7 +252,7 @@ class StatementCursor(Cursor):
         return None, None
 
     def alias(self, *reserved: str) -> str:
-        """`[AS] name`, unless a reserved word or one of these is next; "" for none."""
+        """Parse `[AS] name`, unless a reserved word or one of these is next; "" for none."""
         token = self.token()
         explicit = self.take("AS")
         if not explicit and (
@@ -264,7 +264,7 @@ class StatementCursor(Cursor):
         return self.name()
 
     def end(self) -> None:
-        """Nothing may follow.
+        """Require the end of the statement.
 
         Raises:
             StatementError: something does.

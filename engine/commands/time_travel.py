@@ -23,7 +23,7 @@ def check_point(version: int | None, timestamp: str | None, command: str) -> Non
 
 
 def point_sql(version: int | None, timestamp: str | None) -> str:
-    """`VERSION AS OF n` or `TIMESTAMP AS OF 'time'`, "" for the latest."""
+    """Render `VERSION AS OF n` or `TIMESTAMP AS OF 'time'`; "" for the latest."""
     if timestamp is not None:
         return f"TIMESTAMP AS OF {quote_string(timestamp)}"
     return "" if version is None else f"VERSION AS OF {version}"

@@ -104,7 +104,7 @@ def read_file_removed(overlap: Overlap) -> CheckFinding | None:
 
 
 def find_double_remove(overlap: Overlap) -> CheckFinding | None:
-    """Both removed one file."""
+    """Find files removed by both commits."""
     ours = {remove.path for remove in overlap.current.removes}
     removed = [remove for remove in overlap.unresolved_removes if remove.path in ours]
     return CheckFinding(removed=tuple(removed)) if removed else None

@@ -183,7 +183,7 @@ class _Proof:
 
 
 def _statement(side: ForecastSide, setting: TableSetting) -> Statement:
-    """About a row of the first file, unless it is about every row."""
+    """Build the statement of a side, about a row of the first file or about every row."""
     everywhere = side.conditions == ()
     return Statement(
         side.kind,

@@ -44,7 +44,7 @@ def read_predicate(
 
 
 def row_obstacle(condition: Expression) -> str | None:
-    """Why a condition is decided at file level, not at row level."""
+    """Explain why a condition is decided at file level; None if rows can decide it."""
     if own := spark_expressions(condition):
         return f"its condition holds what Spark alone can evaluate: {own[0].text[:200]}"
     return value_obstacle(condition)

@@ -37,7 +37,7 @@ class RowLevelOutcome:
 
 
 def row_fallback(overlap: Overlap) -> str | None:
-    """Why only files can decide about this winning commit, None if rows can. Costs nothing."""
+    """Explain why only files can decide about this winning commit; None if rows can. Reads no file."""
     current = overlap.current
     if current.replaces_state:
         return f"{current.operation} sets the whole table"

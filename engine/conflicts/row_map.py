@@ -139,7 +139,7 @@ def _rows_between(first: int, end: int) -> BitMap64:
 
 
 def _segment(info: CompactionInfo, rows: RowAccess) -> MovedRows:
-    """Source row i, the k-th row live under the vector the source was read with, is `offset + k`."""
+    """Map source row i, the k-th live row under the source's vector, to target row `offset + k`."""
     live = positions(all_rows(info.row_count) - rows.vector(info.deletion_vector))
     return MovedRows(info.target, live, np.arange(info.offset, info.offset + len(live)))
 
@@ -172,7 +172,7 @@ def _map_by_row_ids(
 def _number_rows(
     files: Iterable[AddFile], rows: RowAccess
 ) -> tuple[list[str], Positions, Positions, Positions] | None:
-    """Paths, and for every live row the number of its path, its position and its id."""
+    """Return paths and, for every live row, the number of its path, its position and its id."""
     paths: list[str] = []
     parts: list[tuple[Positions, Positions, Positions]] = []
     for number, file in enumerate(files):

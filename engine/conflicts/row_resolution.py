@@ -139,7 +139,7 @@ def _spread(rows: BitMap64) -> tuple[int, ...]:
 
 
 def union(parts: Iterable[BitMap64]) -> BitMap64:
-    """All rows of several sets."""
+    """Unite several sets of rows."""
     rows = BitMap64()
     for part in parts:
         rows |= part

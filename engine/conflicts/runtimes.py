@@ -55,7 +55,7 @@ RUNTIMES = (
 
 
 def runtime_verdicts(table: Eligibility, *, clustered: bool) -> tuple[RuntimeVerdict, ...]:
-    """For every runtime, whether a table takes part in row-level concurrency there."""
+    """Return for every runtime whether a table takes part in row-level concurrency there."""
     return tuple(_verdict(runtime, table, clustered=clustered) for runtime in RUNTIMES)
 
 

@@ -212,7 +212,7 @@ def _replace(statement: Statement, sample_table: SampleTable, name: str) -> Stat
 
 
 def _optimize(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    """On a clustered table it orders rows by the clustering columns."""
+    """Model OPTIMIZE; on a clustered table it orders rows by the clustering columns."""
     tagged = statement.traced and not sample_table.setting.clustered
     return StatementEffect("OPTIMIZE", compact_sample(sample_table, name, tagged=tagged))
 

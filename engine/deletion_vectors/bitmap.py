@@ -48,7 +48,7 @@ def decode_bitmap(payload: bytes) -> BitMap64:
 
 
 def encode_z85(data: bytes) -> str:
-    """Z85 text; the last group is padded with zero bytes."""
+    """Encode bytes as Z85; zero bytes pad the last group."""
     padded = data + b"\0" * (-len(data) % 4)
     groups = (int.from_bytes(padded[i : i + 4], "big") for i in range(0, len(padded), 4))
     return "".join(_ALPHABET[group // power % 85] for group in groups for power in _POWERS)
@@ -98,7 +98,7 @@ def _decode_portable(body: bytes) -> BitMap64:
 
 
 def _decode_native(payload: bytes) -> BitMap64:
-    """Big-endian magic, count; each bitmap's size before it; keys are their places."""
+    """Decode big-endian magic and count; each bitmap follows its size, and its place is its key."""
     count, offset = struct.unpack_from(">I", payload, 4)[0], 8
     buckets = []
     for key in range(count):

@@ -67,7 +67,7 @@ def _concat(values: list[Value], types: list[DataType], _: DataType) -> Value:
 
 
 def substring(text: str, start: int, length: int = _MOST_CHARACTERS) -> str:
-    """Spark's SUBSTRING: positions from 1, negative ones from the end."""
+    """Evaluate Spark's SUBSTRING: positions count from 1, negative ones from the end."""
     begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     end = begin + length
     return text[max(begin, 0) : max(end, 0)] if end > begin else ""

@@ -39,7 +39,7 @@ def _overflows(types: list[DataType]) -> bool:
 
 
 def equal(left: Value, right: Value, data_type: DataType) -> Value:
-    """`=`: NaN equals NaN."""
+    """Evaluate `=`: NaN equals NaN."""
     equal = pc.equal(left, right)
     if data_type in FLOATS:
         return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
@@ -47,7 +47,7 @@ def equal(left: Value, right: Value, data_type: DataType) -> Value:
 
 
 def less(left: Value, right: Value, data_type: DataType) -> Value:
-    """`<`: NaN is above everything else."""
+    """Evaluate `<`: NaN is above everything else."""
     less = pc.less(left, right)
     if data_type in FLOATS:
         return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))

@@ -26,7 +26,7 @@ class GivenExpression(ABC):
 
     @abstractmethod
     def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
-        """Its tree over the columns of a scope; arguments as `parse_expression`."""
+        """Return the tree over the columns of a scope; arguments as `parse_expression`."""
 
     def value(
         self,

@@ -50,7 +50,7 @@ class Cursor:
                 self.refuse(f"{token if token.isalnum() else repr(token)} was expected")
 
     def refuse(self, why: str = "this is not part of an expression") -> NoReturn:
-        """Complain about the token ahead.
+        """Refuse the token ahead.
 
         Raises:
             StatementError: always.

@@ -72,7 +72,7 @@ class Grammar(Operands):
         return build.call("not", (test,), position) if negated else test
 
     def _parse_like_list(self, left: Expression, position: int, *, negated: bool) -> Expression:
-        """LIKE ANY | ALL (pattern, …): NOT is of each pattern, not of the whole, as in Spark."""
+        """Parse LIKE ANY | ALL (pattern, …); NOT applies to each pattern, as in Spark."""
         name, quantifier = self.peek().lower(), self.peek(1)
         self.index += 3
         tests = [build.call(name, (left, pattern), position) for pattern in self._list()]

@@ -110,7 +110,7 @@ class KeywordCalls(NestedOperands, ABC):
         return _part_of(value, part, position)
 
     def _date_part(self) -> Expression:
-        """date_part('part', value)."""
+        """Parse date_part('part', value)."""
         position = self.position
         self.index += 2
         part = self.string("the part")
@@ -120,7 +120,7 @@ class KeywordCalls(NestedOperands, ABC):
         return _part_of(value, part, position)
 
     def _position(self) -> Expression:
-        """POSITION(part IN text), or with a comma between them."""
+        """Parse POSITION(part IN text), or with a comma for IN."""
         position = self.position
         self.index += 2
         part = self.expression(_VALUE)
@@ -131,7 +131,7 @@ class KeywordCalls(NestedOperands, ABC):
         return build.call("instr", (text, part), position)
 
     def _substring(self) -> Expression:
-        """substring(text, start [, length]), or with FROM and FOR between them."""
+        """Parse substring(text, start [, length]), or with FROM and FOR for the commas."""
         position = self.position
         self.index += 2
         arguments = [self.expression()]
@@ -144,7 +144,7 @@ class KeywordCalls(NestedOperands, ABC):
         return build.call("substring", arguments, position)
 
     def _cast_by_name(self) -> Expression:
-        """int(value) is CAST(value AS INT)."""
+        """Parse int(value) as CAST(value AS INT)."""
         position, target = self.position, _CASTS[self.peek()]
         self.index += 2
         value = self.expression()

@@ -99,7 +99,7 @@ def call_for_spark(call: Call) -> Call:
 
 
 def _adapt_like(call: Call) -> Call:
-    """LIKE stays where Spark compares bytes for it, and where its pattern is null."""
+    """Turn LIKE into RLIKE, unless Spark compares bytes for its pattern or the pattern is null."""
     value, pattern = call.arguments[:2]
     escape = _escape_of(call.arguments)
     if isinstance(pattern, Literal) and (

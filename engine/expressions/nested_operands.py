@@ -55,7 +55,7 @@ class NestedOperands(Cursor, ABC):
         return token.value if token.kind == "name" else token.text
 
     def _struct(self, position: int) -> Expression:
-        """struct(a, b AS c): named by columns, by AS, else col1, col2, …."""
+        """Parse struct(a, b AS c): fields are named by columns, by AS, else col1, col2, …."""
         parts: list[Expression] = []
         while True:
             value = self.expression()

@@ -18,7 +18,7 @@ VARIANT = PrimitiveType("variant")
 
 
 def array_of(types: Sequence[DataType]) -> DataType | None:
-    """array(…)."""
+    """Return the type of array(…)."""
     element = common_type(types)
     return None if element in {None, VOID} else ArrayType(element)
 
@@ -99,7 +99,7 @@ def flatten_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def array_join_type(types: Sequence[DataType]) -> DataType | None:
-    """array_join(array of texts, delimiter)."""
+    """Return the type of array_join(array of texts, delimiter)."""
     first = types[0]
     return STRING if isinstance(first, ArrayType) and first.element == STRING else None
 
@@ -139,7 +139,7 @@ def new_values(types: Sequence[DataType]) -> DataType | None:
 
 
 def struct_of(names: Sequence[str], types: Sequence[DataType]) -> StructType:
-    """named_struct(name, value, …)."""
+    """Return the type of named_struct(name, value, …)."""
     return StructType(tuple(map(StructField, names, types)))
 
 

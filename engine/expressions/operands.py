@@ -348,7 +348,7 @@ class Operands(KeywordCalls, ABC):
         return Literal(interval, INTERVAL)
 
     def _parse_interval_text(self) -> Expression | None:
-        """`'1 day 2 hours'`: the whole interval in quotes."""
+        """Parse an interval within quotes, as `'1 day 2 hours'`."""
         token = self.token()
         if (
             token is None

@@ -236,7 +236,7 @@ def _null_safe_equal(arguments: Sequence[Expression], columns: Columns) -> Test:
 
 
 def _compile_in(arguments: Sequence[Expression], columns: Columns) -> Test:
-    """Any of the equalities, where each would be compared in the type all of them are."""
+    """Compile IN as a series of equalities, provided each compares in the common type of all."""
     operand, *options = arguments
     together = common_type([argument.type for argument in arguments])
     pairwise = all(common_type([operand.type, option.type]) == together for option in options)
@@ -255,7 +255,7 @@ def _compile_in(arguments: Sequence[Expression], columns: Columns) -> Test:
 
 
 def _compile_in_constants(value: Read, constants: Sequence[ValueRange]) -> Test:
-    """Many constants are searched, not tried one by one."""
+    """Compile IN over many constants as a binary search."""
     values = sorted(constant.low for constant in constants if constant.values)
     null = len(values) < len(constants)
 

@@ -177,7 +177,7 @@ def _case(call: Call) -> str:
 
 
 def _subquery(subquery: Subquery) -> str:
-    """For people: Spark is given a subquery as a DataFrame."""
+    """Render a subquery for users: Spark is given a DataFrame instead."""
     return f"{'EXISTS ' if subquery.kind == 'exists' else ''}({subquery.text})"
 
 

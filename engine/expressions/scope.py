@@ -130,7 +130,7 @@ def _likely(name: str, names: list[str]) -> list[str]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many letters two names begin with alike."""
+    """Count the letters two names have in common at the start."""
     pairs = zip(one, other, strict=False)
     shorter = min(len(one), len(other))
     return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)

@@ -77,7 +77,7 @@ def _part_of_text(types: _Types) -> bool:
 
 
 def _branches(types: _Types) -> bool:
-    """CASE: conditions and values by turns, then perhaps the value of ELSE."""
+    """Check types of CASE: conditions and values by turns, then perhaps the value of ELSE."""
     pairs = len(types) // 2 * 2
     conditions, values = types[0:pairs:2], [*types[1:pairs:2], *types[pairs:]]
     return {*conditions} <= {BOOLEAN, VOID} and _same(values)

@@ -96,12 +96,12 @@ def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression:
-    """All of them; TRUE of none."""
+    """Join conditions with AND; TRUE for none."""
     return _combine_parts("and", parts)
 
 
 def disjunction(parts: Iterable[Expression]) -> Expression:
-    """Any of them; of none, TRUE: an empty list of predicates reads everything."""
+    """Join conditions with OR; TRUE for none: an empty list of predicates reads everything."""
     return _combine_parts("or", parts)
 
 

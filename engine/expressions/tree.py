@@ -77,7 +77,7 @@ class SubqueryParser(Protocol):
     """The interface of a subquery's query."""
 
     def expressions(self) -> "tuple[Expression, ...]":
-        """Every expression in it."""
+        """Return every expression of the query."""
         ...
 
 

@@ -34,7 +34,7 @@ def parse_type(text: str) -> DataType:
 
 
 def read_type(cursor: Cursor, depth: int = 0) -> DataType:  # noqa: RET503
-    """Any type a column can have, texts of limited length as `engine.schema.text_lengths` has them.
+    """Parse any column type; texts of limited length as in `engine.schema.text_lengths`.
 
     Raises:
         StatementError: something else is ahead.

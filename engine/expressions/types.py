@@ -57,7 +57,7 @@ NAMED_TYPES: dict[str, DataType] = {
 
 
 def is_numeric(data_type: DataType) -> bool:
-    """Integral, floating or decimal."""
+    """Return whether a type is integral, floating or decimal."""
     return data_type in INTEGRALS or data_type in FLOATS or isinstance(data_type, DecimalType)
 
 
@@ -105,7 +105,7 @@ def _holds_times(data: DataType) -> bool:
 
 
 def is_complex(data_type: DataType) -> bool:
-    """Struct, array, map or variant."""
+    """Return whether a type is a struct, array, map or variant."""
     return isinstance(data_type, StructType | ArrayType | MapType) or data_type == PrimitiveType(
         "variant"
     )
@@ -153,7 +153,7 @@ def _common(left: DataType, right: DataType) -> DataType | None:  # noqa: PLR091
 
 
 def _common_collection(left: DataType, right: DataType) -> DataType | None:
-    """Like shapes: fields of the same names in the same order, null where either may be."""
+    """Return the common type of like shapes: same field names in order, null where either may be."""
     match left, right:
         case ArrayType(one, one_null), ArrayType(other, other_null):
             element = _common(one, other)

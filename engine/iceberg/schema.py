@@ -76,7 +76,7 @@ def iceberg_schema(schema: StructType, schema_id: int = 0) -> Schema:
 
 
 def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> PartitionSpec:
-    """Partitions by the values of columns."""
+    """Build a spec of identity partitions by columns."""
     columns = [column for name in partition_columns if (column := schema.get(name)) is not None]
     fields = [
         PartitionField(

@@ -128,7 +128,7 @@ def _read_all(store: Store, paths: Sequence[str]) -> Iterator[_CheckpointPart]:
 
 
 def _sidecar_path(store: Store, sidecar: Sidecar) -> str:
-    """Sidecars are named by file name; some writers give a path or a URL."""
+    """Return a sidecar's path: most writers give a file name, some a path or a URL."""
     if "/" not in sidecar.path:
         return f"{SIDECAR_DIRECTORY}/{sidecar.path}"
     return resolve_log_path(store.root, sidecar.path).path
@@ -216,7 +216,7 @@ def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a Parquet row
-    """Nulls of a struct taken as absent fields, those of a map kept."""
+    """Drop the nulls of a struct, taken as absent fields, and keep those of a map."""
     if not isinstance(value, dict):
         return value
     maps = {"configuration", "options", "tags"}
@@ -321,7 +321,7 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _unique_ids(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """`DeletionVectorDescriptor.unique_id` of every row."""
+    """Return `DeletionVectorDescriptor.unique_id` of every row."""
     if column.null_count == len(column):
         return _nulls(len(column), pa.string())
     kind, place, offset = (pc.struct_field(column, name) for name in DELETION_VECTOR.names[:3])

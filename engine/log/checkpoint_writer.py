@@ -131,7 +131,7 @@ def _write_classic(
 def _write_v2(
     store: Store, state: TableState, properties: TableProperties, tombstones: pa.Table
 ) -> WrittenCheckpoint:
-    """File actions in one sidecar, the others as JSON lines in the manifest."""
+    """Write file actions to one sidecar, and the others as JSON lines to the manifest."""
     adds = add_structs(state, properties)
     rows = _stack_rows({"add": adds, "remove": remove_structs(tombstones)})
     sidecar_data = _parquet(rows)
@@ -192,7 +192,7 @@ def add_structs(state: TableState, properties: TableProperties) -> pa.Array:
 
 
 def remove_structs(tombstones: pa.Table) -> pa.Array:
-    """Tombstones as `remove` structs of a checkpoint."""
+    """Convert tombstones to `remove` structs of a checkpoint."""
     columns = _file_columns(tombstones, TOMBSTONES)
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
@@ -239,7 +239,7 @@ def _fields(action: msgspec.Struct) -> dict[str, Any]:
 
 
 def _stack_rows(columns: Mapping[str, pa.Array]) -> pa.Table:
-    """One row an action: each kind's rows under its own column, null in the others."""
+    """Stack actions, one per row: each kind under its own column, null in the others."""
     total = sum(len(array) for array in columns.values())
     stacked, before = [], 0
     for array in columns.values():

@@ -124,7 +124,7 @@ def _iter_differences(checksum: VersionChecksum, state: TableState) -> Iterator[
 
 
 def _deletions(files: pa.Table) -> tuple[int, int]:
-    """How many live files have a deletion vector, and the rows these delete."""
+    """Count the live files with a deletion vector, and the rows deleted by the vectors."""
     column = files.column("deletion_vector")
     cardinality = pc.struct_field(column, "cardinality")
     return len(column) - column.null_count, int(pc.sum(cardinality).as_py() or 0)

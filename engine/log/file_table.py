@@ -71,7 +71,7 @@ def tombstones_table(removes: Sequence[RemoveFile]) -> pa.Table:
 
 
 def adds_of(table: pa.Table) -> list[AddFile]:
-    """Rows as adds. `data_change` is false: they are state, not change."""
+    """Convert rows to adds. `data_change` is false: they are state, not change."""
     rows = _rows(table, FILES)
     return [
         AddFile(data_change=False, **{**row, "partition_values": row["partition_values"] or {}})
@@ -80,7 +80,7 @@ def adds_of(table: pa.Table) -> list[AddFile]:
 
 
 def removes_of(table: pa.Table) -> list[RemoveFile]:
-    """Rows as removes, `data_change` false."""
+    """Convert rows to removes, `data_change` false."""
     return [RemoveFile(data_change=False, **row) for row in _rows(table, TOMBSTONES)]
 
 

@@ -277,7 +277,7 @@ def _is_plain(data_type: DataType) -> bool:
 
 
 def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -> pa.Array:
-    """One partition column; each distinct text is parsed once."""
+    """Parse one partition column; each distinct text is parsed once."""
     chunks = [pc.map_lookup(chunk, name, "first") for chunk in values.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     distinct = [_check_partition_text(text, data_type) for text in encoded.dictionary.to_pylist()]

@@ -49,7 +49,7 @@ def last_of_each(rows: pa.Table) -> pa.Table:
 def _path_in_both(
     files: pa.Table, tombstones: pa.Table, ordered: NDArray[np.uint64] | None
 ) -> str | None:
-    """Restated files share their paths with their tombstones, but not their vectors."""
+    """Find a path in both; restated files share it with their tombstones, but not their vectors."""
     removed = tombstones
     fingerprints = _fingerprints_of(tombstones.column("path"))
     if ordered is not None and fingerprints is not None:

@@ -174,7 +174,7 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
 
 
 def replay(store: Store, files: Sequence[LogFile], commits: Iterable[LogCommit]) -> TableState:
-    """Replay commits read elsewhere: every one of a log, from its first.
+    """Replay commits read elsewhere: every commit of a log, from its first.
 
     Args:
         store: the table's store.

@@ -175,7 +175,7 @@ def mark_changes(rows: pa.Table, change_type: str) -> pa.Table:
 def write_tables(
     execution: Execution, tables: Iterable[pa.Table], target: FileTarget, table: TableFiles
 ) -> WriteOutput:
-    """Rows into files; a table's own columns first, then the target's, then those of partitions.
+    """Write rows to files; columns: the table's own, the target's others, those of partitions.
 
     Raises:
         StorageError: the disk or the store does not take them.
@@ -272,7 +272,7 @@ class FileRows:
         self._snapshot, self._bytes = snapshot, 0
 
     def read(self, add: AddFile) -> Iterator[pa.Table]:
-        """All columns and the positions of a file's rows, in pieces.
+        """Yield all columns and the positions of a file's rows, in batches.
 
         Raises:
             CannotEvaluateError: they take too much memory.

@@ -90,7 +90,7 @@ def _handle_existing(command: Create, execution: Execution) -> OperationResult:
 
 
 def _replace(command: Create, execution: Execution) -> OperationResult:
-    """Everything of the table gives way in one commit; its history and its protocol stay."""
+    """Replace the whole content of a table in one commit; its history and its protocol stay."""
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     removed = snapshot.add_files()

@@ -204,7 +204,7 @@ _USES: Mapping[str, Callable[[Snapshot], FeatureUse | None]] = {
 
 
 def _fields(schema: StructType) -> Iterator[StructField]:
-    """Every column, at any depth."""
+    """Yield every field, at any depth."""
     for type_ in iter_types(schema):
         if isinstance(type_, StructType):
             yield from type_

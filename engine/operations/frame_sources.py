@@ -122,7 +122,7 @@ def register_reads(
 
 
 def _check_appends(execution: Execution, txn: OptimisticTransaction) -> None:
-    """Refuse a DataFrame without rows appended before the write began.
+    """Refuse a DataFrame that lacks rows appended before the write began.
 
     At WriteSerializable the write may be ordered before concurrent appends, but never before
     appends its own program saw committed: their rows would survive an overwrite and count as

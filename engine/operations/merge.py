@@ -92,12 +92,12 @@ class _MergeRun:
         return keeps_row_ids(self.snapshot)
 
     def indices(self, files: Iterable[AddFile]) -> frozenset[int]:
-        """Candidates by number."""
+        """Return the numbers of the given candidates."""
         keys = {add.key for add in files}
         return frozenset(i for i, add in enumerate(self.candidates) if add.key in keys)
 
     def target(self, only: frozenset[int] | None = None, *, row_ids: bool = False) -> DataFrame:
-        """Rows of candidate files with their positions."""
+        """Read the rows of candidate files with their positions."""
         request = ScanRequest(self.candidates, positions=True, row_ids=row_ids, only=only)
         return scan(self.execution.spark, self.table, request)
 

@@ -117,7 +117,7 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
 
 
 def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array, pa.Array] | None:
-    """Both sides of an equality between them, in one type; None for any other condition."""
+    """Evaluate both sides of an equality in one type; None for any other condition."""
     sides = plain_equal_sides(part)
     if sides is None:
         return None
@@ -159,7 +159,7 @@ def _number_keys(
 
 
 def _row_bytes(rows: pa.Table) -> Numbers:
-    """About how many bytes each row takes: of text exactly, of other columns as many as the others."""
+    """Estimate the bytes of each row: exactly for text, by the average for other columns."""
     sizes = np.zeros(rows.num_rows, dtype=np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -22,7 +22,7 @@ class MergeCounts:
 def merge_metrics(
     counts: MergeCounts, gone: RowDeletion, written: WriteOutput
 ) -> dict[str, int | str]:
-    """`operationMetrics` under delta-spark's names."""
+    """Build `operationMetrics` under delta-spark's names."""
     clauses, inserted = counts.clauses, counts.inserted_rows
 
     def total(when: str, *, deletes: bool) -> int:
@@ -55,7 +55,7 @@ def merge_metrics(
 
 
 def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
-    """`operationParameters` under delta-spark's names."""
+    """Build `operationParameters` under delta-spark's names."""
 
     def predicates(when: str) -> list[dict[str, str]]:
         shown = []

@@ -88,7 +88,7 @@ def _is_comparable(target: DataType, source: DataType) -> bool:
 
 
 def _build_range(column: Column, data_type: DataType, low: object, high: object) -> Expression:
-    """Null keys equal nothing: without bounds no row can match."""
+    """Build the condition for keys in a range; FALSE without bounds, as null keys equal nothing."""
     if low is None or high is None:
         return FALSE
     lower = Literal(cast("Value", low), data_type)

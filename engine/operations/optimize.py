@@ -110,7 +110,7 @@ def rewrite_bins(
 def combine_results(
     results: Sequence[OperationResult], metrics: dict[str, int | str]
 ) -> OperationResult:
-    """Several commits of one run as one result."""
+    """Combine several commits of one run into one result."""
     if not results:
         return OperationResult(metrics=metrics, message=NOTHING_TO_DO)
     return OperationResult(

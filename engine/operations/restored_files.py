@@ -39,11 +39,11 @@ class _Guard(TransactionObserver):
         raise NotImplementedError
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """Everything is staged."""
+        """Pass the event on."""
         self._inner.staged(txn)
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
-        """Another commit landed first."""
+        """Pass the event on: another commit landed first."""
         self._inner.winner_found(txn, winning_version)
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:

@@ -43,7 +43,7 @@ class Plan:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the fields as JSON-ready values."""
         return {
             "summary": self.summary,
             "file_count": self.file_count,

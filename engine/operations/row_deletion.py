@@ -81,7 +81,7 @@ class RowDeletion:
         return f"{files:,} {'file holds' if files == 1 else 'files hold'} a match"
 
     def actions(self) -> list[Action]:
-        """Tombstones, and masked files under their new vectors."""
+        """Return tombstones, and masked files under their new vectors."""
         changes: list[Action] = [removal(add) for add in self.removed]
         for file in self.masked:
             if file.vector is not None:
@@ -90,7 +90,7 @@ class RowDeletion:
         return changes
 
     def vector_metrics(self) -> dict[str, int]:
-        """`numDeletionVectors…` as delta-spark reports them: an update is one removed, one added."""
+        """Return `numDeletionVectors…` as delta-spark does: an update is one removed, one added."""
         updated = sum(1 for file in self.masked if file.add.deletion_vector is not None)
         dropped = sum(1 for add in self.removed if add.deletion_vector is not None)
         return {

@@ -45,7 +45,7 @@ def _struct(schema: StructType, name: str) -> StructField:
 
 
 def insert_fields(new: Sequence[StructField], *, first: bool, after: str) -> Change:
-    """Fields put in front, behind another, or last."""
+    """Return a change to insert fields first, after a column, or last."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         names = [field.name.lower() for field in fields]

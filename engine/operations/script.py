@@ -33,7 +33,7 @@ class StepEnd:
     message: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the fields as JSON-ready values."""
         return {"step": self.number, "table": self.table, "version": self.version}
 
     def __str__(self) -> str:

@@ -279,7 +279,7 @@ def _versions_lost(snapshot: Snapshot, removals: Removals, doomed: set[str]) -> 
 
 
 def _ranges(versions: Sequence[int]) -> list[list[int]]:
-    """[1, 2, 3, 7] as [[1, 3], [7, 7]]."""
+    """Join consecutive versions to ranges: [1, 2, 3, 7] becomes [[1, 3], [7, 7]]."""
     ranges: list[list[int]] = []
     for version in versions:
         if ranges and ranges[-1][1] == version - 1:

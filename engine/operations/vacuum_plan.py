@@ -297,7 +297,7 @@ def _belongs_to(name: str, running: set[str]) -> bool:
 
 
 def reason_for(file: FileStatus, needs: NeededFiles) -> str:
-    """Why nothing needs a file, for people."""
+    """Explain to users why nothing needs a file."""
     if needs.key(file.path) in needs.expired:
         return "removed from the table before the retention"
     if file.path.startswith(f"{CHANGE_DIRECTORY}/"):

@@ -80,7 +80,7 @@ def _column_faults(column: StructField) -> Iterator[str]:
 
 
 def partitions_fault(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Why a partitioned table cannot be partitioned by other columns; both by their physical names."""
+    """Explain why a table cannot be partitioned by other columns (physical names); None if it can."""
     if before and list(before) != list(after):
         return f"it is partitioned by {', '.join(before)}, and cannot be by others"
     return None

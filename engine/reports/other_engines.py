@@ -61,7 +61,7 @@ class ConflictReports(ContextDecorator):
         self._started_ms: list[int] = []
 
     def _recreate_cm(self) -> "ConflictReports":
-        """One for each call of a decorated function: calls may overlap."""
+        """Create reports for each call of a decorated function: calls may overlap."""
         return ConflictReports(
             self._table, self._operation, self._statement, self._given, self._clock
         )

@@ -256,7 +256,7 @@ class ReportOutbox:
             logger.warning(what, self.dropped)
 
     def _say(self, what: str) -> None:
-        """Each reason once."""
+        """Log each reason once."""
         if what not in self._reasons and len(self._reasons) < 100:
             self._reasons.add(what)
             logger.warning("%s", what)

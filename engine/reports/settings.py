@@ -142,7 +142,7 @@ class _Reports:
         return self._outbox
 
     def use(self, settings: Settings | None) -> None:
-        """Other settings from here on; None: report nothing."""
+        """Switch to other settings; None turns reports off."""
         with self._lock:
             before = self._outbox
             self._settle(settings)

@@ -19,7 +19,7 @@ ICEBERG_COMPAT_KEY = "delta.enableIcebergCompatV2"
 
 
 def column_mapping_mode(configuration: Mapping[str, str]) -> str:
-    """`none`, `name` or `id`."""
+    """Return the column mapping mode: `none`, `name` or `id`."""
     return str(configuration.get(MODE_KEY) or "none").lower()
 
 

@@ -193,7 +193,7 @@ def data_directory(values: Mapping[str, str | None], columns: Sequence[str]) -> 
 
 
 def epoch_micros(value: datetime) -> int:
-    """Microseconds since 1970 of a moment (in UTC), or of a wall clock without zone."""
+    """Return microseconds since 1970 of a moment (in UTC) or of a wall clock without zone."""
     wall = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     return (wall - _EPOCH) // timedelta(microseconds=1)
 

@@ -31,7 +31,7 @@ def text_type(kind: str, length: int) -> PrimitiveType:
 
 
 def limit_of(data_type: DataType) -> tuple[str, int]:
-    """`char` or `varchar` and the length; "" and 0 for every other type."""
+    """Return `char` or `varchar` and the length; "" and 0 for every other type."""
     match = _LIMITED.fullmatch(data_type.name) if isinstance(data_type, PrimitiveType) else None
     return (match[1], int(match[2])) if match else ("", 0)
 

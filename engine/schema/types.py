@@ -106,7 +106,7 @@ class StructType:
         )
 
     def to_json(self) -> str:
-        """Delta's schema string."""
+        """Return Delta's schema string."""
         return json.dumps(type_to_json(self), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -52,7 +52,7 @@ class ChangeLog(StreamLog):
         return pieces
 
     def _count(self, version: int) -> tuple[int, int]:
-        """How many files a version changed, and their bytes, once nothing speaks against it."""
+        """Count the files a version changed and their bytes, and check its metadata and protocol."""
         count = size = 0
         for action in self._commit(version).actions:
             match action:

@@ -328,7 +328,7 @@ def _double(value: Any) -> float | None:  # noqa: ANN401 - JSON
 
 
 def _single(value: Any) -> float | None:  # noqa: ANN401 - JSON
-    """Statistics of a FLOAT are written short: 0.1 means the float nearest to it."""
+    """Round a FLOAT statistic to single precision: 0.1 in JSON means the nearest float."""
     number = _double(value)
     return None if number is None else round_to_single(number)
 

@@ -110,7 +110,7 @@ def _reaches_back(numbers: pa.Array, reform: int) -> bool:
 
 
 def _shift(days: np.ndarray) -> np.ndarray:
-    """How far each day moves: none from the reform on."""
+    """Return the number of days each day moves; 0 from the reform on."""
     apart = _APART[np.maximum(np.searchsorted(_SINCE, days, side="right") - 1, 0)]
     return np.where(days < _REFORM, apart, 0)
 

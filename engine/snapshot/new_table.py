@@ -256,5 +256,5 @@ def _resolve_spelling(schema: StructType, name: str) -> str:
 
 
 def _property_text(value: object) -> str:
-    """Properties are text; Python's booleans become Delta's."""
+    """Convert a property to text; Python's booleans become Delta's."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -108,7 +108,7 @@ def iter_file(
 
 
 def read_physical(table: TableShape, file: AddFile | AddCDCFile, schema: StructType) -> pa.Table:
-    """Every physical row of a file, deleted ones too, as the columns of `schema`."""
+    """Read every physical row of a file, deleted ones too, as the columns of `schema`."""
     (rows,) = iter_physical(table, file, schema)
     return rows
 

@@ -140,7 +140,7 @@ def _read(
     limited: bool,
     batch_bytes: int | None,
 ) -> Iterator[pa.Table]:
-    """Files in turn: in small batches if a limit may end it, else several whole ones at a time."""
+    """Read files in turn: in small batches under a limit, else several whole files at a time."""
     if limited:
         for add in adds:
             yield from iter_file(

@@ -275,7 +275,7 @@ class Snapshot:
 
 
 def list_files(rows: pa.Table) -> pa.Table:
-    """Rows of a state's files as `Snapshot.files` lists them."""
+    """Return the rows of a state's files in the columns of `Snapshot.files`."""
     listed = rows.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
     return listed.add_column(len(_LISTED), "num_records", num_records(rows.column("stats")))
 

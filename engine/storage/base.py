@@ -70,7 +70,7 @@ class Store(Protocol):
         ...
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        """Every file below a directory, in no particular order."""
+        """Yield every file below a directory, in no particular order."""
         ...
 
     def stat(self, path: str) -> FileStatus | None:

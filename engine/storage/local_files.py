@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 2.0
 
 
 def read_piece(place: str, start: int, length: int | None) -> bytes:
-    """Bytes of a file from `start`, at most `length`; a directory is no file."""
+    """Read at most `length` bytes of a file from `start`; refuse a directory."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         status = os.fstat(descriptor)

@@ -62,7 +62,7 @@ class MemoryStore:
         )
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        """Every file below a directory."""
+        """Yield every file below a directory."""
         inside = self._key(f"{prefix}/" if prefix else "")
         with _lock:
             keys = _names[bisect_left(_names, inside) : bisect_left(_names, f"{inside}{_LAST}")]
@@ -105,7 +105,7 @@ class MemoryStore:
         return pa.BufferReader(self._find(path).data)
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """Nothing in memory survives the machine."""
+        """Do nothing: files in memory do not survive the machine."""
 
     def _key(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}"

@@ -135,7 +135,7 @@ class ObjectStore:
         )
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        """Every object below a prefix."""
+        """Yield every object below a prefix."""
         yield from self._list(check_path(prefix), None)
 
     def list_directories(self, prefix: str) -> list[str]:
@@ -316,7 +316,7 @@ def _gcs(bucket: str, prefix: str | None, config: Any, client: Any) -> GCSStore:
 
 
 def _azure(container: str, prefix: str | None, config: Any, client: Any) -> AzureStore:  # noqa: ANN401
-    """`container@account.dfs.core.windows.net` names the account; otherwise the options do."""
+    """Open an Azure store; the account comes from `container@account.…`, else from the options."""
     name, _, host = container.partition("@")
     if host:
         config = {"account_name": host.partition(".")[0], **config}
@@ -334,7 +334,7 @@ OBJECT_SCHEMES = frozenset(_PROVIDERS)
 
 
 def _split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the HTTP client, and those of the provider."""
+    """Split options into those of the HTTP client and those of the provider."""
     client, config = dict(_CLIENT_DEFAULTS), {}
     for key, value in options.items():
         lowered = key.lower()

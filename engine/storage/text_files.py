@@ -57,7 +57,7 @@ def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
 
 
 def names_in_head(head: bytes, dialect: CsvDialect, shown: str) -> list[str]:
-    """As `csv_columns`, of the first lines of a file; `shown` is the file for messages."""
+    """Read column names, as `csv_columns`, from a file's head; `shown` names the file in messages."""
     if not head.strip():
         return []
     first_line = head.lstrip(b"\r\n").partition(b"\n")[0]

@@ -69,7 +69,7 @@ def open_beside(store: Store, root: str) -> Store:
 
 
 def normalise_uri(uri: str) -> str:
-    """One spelling for one place: an absolute path for local files, else `scheme://authority/path`.
+    """Normalise a URI: an absolute path for local files, else `scheme://authority/path`.
 
     Raises:
         UnsupportedSchemeError: no store here serves the URI's scheme.
@@ -194,7 +194,7 @@ def is_plain_path(path_in_log: str) -> bool:
 
 
 def are_plain_paths(paths_in_log: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`is_plain_path` of each of many."""
+    """Apply `is_plain_path` to each path."""
     return pc.match_substring_regex(paths_in_log, f"^(?:{_PLAIN_TEXT})$")
 
 
@@ -225,7 +225,7 @@ def _decode_once(text: str) -> str:
 
 
 def _split(root: str) -> tuple[str, str]:
-    """Scheme and authority, and the path."""
+    """Split a root into scheme with authority, and path."""
     if "://" not in root:
         return "", root
     scheme, _, rest = root.partition("://")

@@ -133,7 +133,7 @@ class Committer:
     def _meet_winners(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[LogCommit | None, PendingCommit]:
-        """Every winning commit since the last one checked, in order, unless one is the pending commit itself."""
+        """Check the winning commits since the last check, in order, until one is the pending commit itself."""
         for commit in iter_newer(self.store, pending_commit.validated_version):
             if is_own(commit, txn.txn_id):
                 return commit, pending_commit

@@ -49,10 +49,10 @@ class TransactionObserver:
         """Handle the start: the read version is fixed."""
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """Everything is staged; validation against winning commits begins."""
+        """Handle the end of staging, before validation against winning commits."""
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
-        """Another commit landed first and is about to be checked."""
+        """Handle a winning commit about to be checked."""
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
         """Handle a conflict resolved at row level: same files, different rows."""
@@ -82,12 +82,12 @@ class Observers(TransactionObserver):
             observer.started(txn)
 
     def staged(self, txn: ObservedTransaction) -> None:
-        """Everything is staged; validation against winning commits begins."""
+        """Pass the event to every observer."""
         for observer in self._observers:
             observer.staged(txn)
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
-        """Another commit landed first and is about to be checked."""
+        """Pass the event to every observer."""
         for observer in self._observers:
             observer.winner_found(txn, winning_version)
 

@@ -61,7 +61,7 @@ class VacuumsUnderWay:
 
 
 def pauses_s() -> Iterator[float]:
-    """How long to wait before each look whether a VACUUM has ended; it is not waited for for ever."""
+    """Yield the pauses in seconds between looks for a VACUUM's end, up to a total wait."""
     waited = 0.0
     for tries in itertools.count():
         pause = min(_FIRST_PAUSE_S * 2**tries, _LONGEST_PAUSE_S)

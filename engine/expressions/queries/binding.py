@@ -112,7 +112,7 @@ class Binder(ABC):
         return parse
 
     def relation(self, schema: StructType, names: tuple[str, ...], position: int) -> Relation:
-        """Another table of a FROM.
+        """Add another table of a FROM.
 
         Raises:
             ExpressionError: there are too many.

@@ -86,7 +86,7 @@ class FromReader(Cursor, ABC):
         """Parse the query ahead."""
 
     def source(self) -> FromSyntax:
-        """Tables with joins and commas between them."""
+        """Parse tables with joins and commas between them."""
         left = self._parse_joins()
         while self.take(","):
             self.combine()
@@ -188,7 +188,7 @@ class FromReader(Cursor, ABC):
         return name, self.names() if self.peek() == "(" else ()
 
     def alias_name(self) -> str:
-        """One name, without its backticks.
+        """Parse one name, without its backticks.
 
         Raises:
             ExpressionError: something else is next.
@@ -202,7 +202,7 @@ class FromReader(Cursor, ABC):
         return token.value if token.kind == "name" else token.text
 
     def names(self) -> tuple[str, ...]:
-        """Names in brackets."""
+        """Parse names in brackets."""
         self.need("(")
         names = [self.alias_name()]
         while self.take(","):

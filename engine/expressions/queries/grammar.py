@@ -203,7 +203,7 @@ class QueryGrammar(Grammar):
         return SortKey(value, descending, nulls_first)
 
     def _frame(self) -> str:
-        """ROWS | RANGE [BETWEEN] bound [AND bound], in words of this grammar; "" for none."""
+        """Parse ROWS | RANGE [BETWEEN] bound [AND bound] to words of this grammar; "" for none."""
         unit = self.peek()
         if unit not in {"ROWS", "RANGE"}:
             return ""

@@ -168,7 +168,7 @@ class Query:
         return [name for name, _ in self.columns]
 
     def expressions(self) -> tuple[Expression, ...]:
-        """Every expression in it."""
+        """Return every expression of the plan."""
         return tuple(expression for step in steps(self.plan) for expression in expressions_of(step))
 
     def scans(self) -> tuple[Scan, ...]:
@@ -188,7 +188,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
 
 
 def steps(plan: Plan) -> Iterator[Plan]:
-    """Every step, upper ones first."""
+    """Yield every step, upper ones first."""
     yield plan
     for input_ in inputs(plan):
         yield from steps(input_)

@@ -90,7 +90,7 @@ class QueryReader(FromReader):
     """One pass over the tokens of one query."""
 
     def query(self) -> QuerySyntax:
-        """[WITH …] SELECT … [UNION …] [ORDER BY …] [LIMIT …]."""
+        """Parse [WITH …] SELECT … [UNION …] [ORDER BY …] [LIMIT …]."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             self.refuse(f"queries are nested deeper than {MAX_NESTING} levels")

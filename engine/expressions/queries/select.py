@@ -258,7 +258,7 @@ class _Select:
         qualify: Expression | None,
         sort: list[SortKey],
     ) -> tuple[Expression | None, Expression | None, list[SortKey]]:
-        """Everything after GROUP BY, over the groups instead of the rows."""
+        """Rewrite everything after GROUP BY over the groups instead of the rows."""
         position = self.select.position
         self.items = [
             (name, groups.rewrite_over_groups(tree, position)) for name, tree in self.items

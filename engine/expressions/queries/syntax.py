@@ -129,7 +129,7 @@ BodySyntax: TypeAlias = SelectSyntax | SetSyntax | ValuesSyntax | QuerySyntax
 
 
 def text_of(tokens: Tokens) -> str:
-    """Tokens as text, blanks between them as there were, comments left out."""
+    """Join tokens to text with the original spacing, comments left out."""
     parts: list[str] = []
     end = None
     for token in tokens:
