@@ -34,7 +34,7 @@ class ConflictCheck:
     """One conflict rule: how it finds an overlap, the exception it raises, and its texts.
 
     `looks_at` returns the part of a winning commit the rule examines; if empty, nothing is found.
-    `title` says what happened, `headline` is the page's heading, `short` a column's. `deed`
+    `title` is the event in words, `headline` the page's heading, `short` a column's. `deed`
     describes the winning commit's action in a message, see `engine.conflicts.explanation.explain`.
     `remedies` are the possible remedies, best first.
     """

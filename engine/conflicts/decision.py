@@ -75,7 +75,7 @@ _TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 
 
 def pass_at_file_level(overlap: Overlap) -> WinnerVerdicts:
-    """Build the verdicts on a winning commit that passes at file level."""
+    """Build the verdicts on a winning commit without a conflict at file level."""
     verdicts = {check.rule: _nothing_found(overlap, check) for check in CHECKS}
     return _build_verdicts(overlap, verdicts, explain_enablement(overlap))
 
@@ -87,13 +87,13 @@ def explain_enablement(overlap: Overlap) -> str:
 
 
 def pass_at_row_level(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
-    """Build the verdicts on a winning commit that conflicts at file level only."""
+    """Build the verdicts on a winning commit with a conflict at file level only."""
     verdicts = {check.rule: _row_level_verdict(overlap, check) for check in CHECKS}
     return _build_verdicts(overlap, verdicts, how, duration_ms)
 
 
 def stop_at_rule(overlap: Overlap, rule: Rule, duration_ms: int | None = None) -> WinnerVerdicts:
-    """Build the verdicts on the winning commit that aborted this transaction, by this rule."""
+    """Build the verdicts on the winning commit whose conflict under this rule aborts this transaction."""
     verdicts: dict[Rule, Verdict] = {}
     for check in CHECKS:
         if Verdict.CONFLICT in verdicts.values():

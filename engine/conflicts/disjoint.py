@@ -36,7 +36,7 @@ def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
 
 
 def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
-    """Return the values of a column for which a comparison with literals can be true."""
+    """Return the values of a column allowed by a comparison with literals."""
     values = [_convert_option(column, option) for option in options]
     bounds = [value for value in values if value is not None]
     if not bounds or len(bounds) < len(values):

@@ -63,7 +63,7 @@ def _is_asked_for(metadata: Metadata) -> bool:
 
 
 def _find_enabled(before: Metadata, after: Metadata) -> frozenset[str] | None:
-    """Return the features that new metadata enables; None if it changes anything else."""
+    """Return the features enabled by new metadata; None if it changes anything else."""
     old, new = before.configuration, after.configuration
     if msgspec.structs.replace(after, configuration=old) != before or old.keys() - new.keys():
         return None

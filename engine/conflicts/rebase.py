@@ -30,7 +30,7 @@ NOTHING_PENDING = PendingVectors()
 def restage(
     current: CurrentTransaction, pending: PendingVectors, row_resolution: RowResolution
 ) -> tuple[CurrentTransaction, PendingVectors]:
-    """Restage this transaction on the state after a winning commit that rows resolved."""
+    """Restage this transaction on the state after a winning commit resolved by rows."""
     anew = row_resolution.restaged
     kept = tuple(
         action
@@ -64,7 +64,7 @@ def drop_files(
 
 
 def _follow_moves(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Add the files to which the rows of these paths have moved."""
+    """Add the new files of the moved rows of these paths."""
     return paths.union(*(moved[path] for path in paths & moved.keys()))
 
 

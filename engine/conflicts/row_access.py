@@ -30,7 +30,7 @@ class RowAccess(Protocol):
         ...
 
     def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Return those physical positions of a file that one read of this transaction selects."""
+        """Return the physical positions of a file selected by one read of this transaction."""
         ...
 
     def row_ids(self, file: AddFile) -> Positions | None:

@@ -1,4 +1,4 @@
-"""A sample table of two files and eight rows, on which any two statements can be compared.
+"""A sample table of two files and eight rows, to compare any two statements.
 
 The checks and the row-level code are the real ones; only the rows are made up. So pages about two
 statements always agree with the engine.
@@ -61,7 +61,7 @@ class TableSetting:
 
     @property
     def scope(self) -> RowScope:
-        """The level at which conflicts are decided on such a table."""
+        """The level of conflict resolution on such a table."""
         return _scope_on(self)
 
     @property

@@ -78,12 +78,12 @@ class Situation:
 
     @property
     def current(self) -> Operation:
-        """What this write is, by its name."""
+        """A noun phrase for this write, by its name."""
         return operation_named(self.current_operation)
 
     @property
     def winner(self) -> Operation:
-        """What the winning commit is, by its name."""
+        """A noun phrase for the winning commit, by its name."""
         return operation_named(self.winner_operation)
 
     @property

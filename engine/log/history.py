@@ -234,7 +234,7 @@ class _Timeline:
             raise self.range_error(timestamp_ms)
 
     def newest_until(self, timestamp_ms: int) -> int:
-        """Find the newest version until a time, among those with their own time unless the first is too late."""
+        """Find the latest version until a time, preferring versions with their own time."""
         with_own = [v for v in self.versions if self._since is not None and v >= self._since]
         before = [v for v in self.versions if self._since is None or v < self._since]
         among = (

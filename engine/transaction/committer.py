@@ -154,7 +154,7 @@ class Committer:
         return _build_recognised_outcome(own, pending_commit, attempts)
 
     def _prepare(self, pending_commit: PendingCommit) -> Attempt:
-        """Prepare the next version's actions; write the files that rebasing requires."""
+        """Prepare the next version's actions; write the files required by rebasing."""
         try:
             named = self.rows.write_vectors(pending_commit) if self.rows else pending_commit
         except StorageOutcomeUnknownError as error:

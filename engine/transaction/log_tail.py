@@ -142,7 +142,7 @@ def newest_version(store: Store, from_version: int = 0) -> int:
 
 
 def _read_ahead(store: Store, version: int) -> Iterator[LogCommit]:
-    """Yield the existing commits that follow a version without a gap."""
+    """Yield the commits after a version, up to the first gap."""
     listed = list_versions(store, version + 1)
     run = [number for place, number in enumerate(listed) if number == version + 1 + place]
     return read_ahead(store, partial(read_commit, store), run)
@@ -193,7 +193,7 @@ def _states(store: Store, from_version: int) -> list[LogFile]:
 
 
 def is_own(commit: LogCommit, txn_id: str) -> bool:
-    """Return whether a commit is that of the transaction with this id."""
+    """Return whether a commit belongs to the transaction with this id."""
     return commit.commit_info is not None and commit.commit_info.txn_id == txn_id
 
 

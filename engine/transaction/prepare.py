@@ -63,7 +63,7 @@ class ReadSet:
         return not (self.predicates or self.entirely or self.whole_table)
 
     def row_scope(self, snapshot: Snapshot | None) -> RowScope:
-        """Return the level at which conflicts are decided, known before any work."""
+        """Return the level of conflict resolution, known before any work."""
         if snapshot is None:
             return RowScope("it creates the table", traces_moves=False)
         table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)

@@ -87,7 +87,7 @@ class SnapshotRows:
         return counted
 
     def select_rows(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
-        """Return those physical positions of a file that one read of this transaction selects."""
+        """Return the physical positions of a file selected by one read of this transaction."""
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()

@@ -148,7 +148,7 @@ def _display_name(name: object) -> str:
 
 
 def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
-    """Check that the protocol supports every feature the new metadata needs."""
+    """Check the protocol's support for every feature of the new metadata."""
     if not any(isinstance(action, Metadata | Protocol) for action in actions):
         return
     configuration = after.metadata.configuration

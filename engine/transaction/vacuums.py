@@ -78,7 +78,7 @@ def _key(commit: LogCommit) -> str:
 
 
 def _takes_before_ms(commit: LogCommit) -> int:
-    """Return the time before which it deletes files; 0 if its retention is unknown."""
+    """Return the time limit of its deletions, in ms: older files go; 0 if its retention is unknown."""
     info = commit.commit_info or CommitInfo()
     given = info.operation_parameters or {}
     retention_ms = next(
