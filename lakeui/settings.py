@@ -237,6 +237,12 @@ DATABASE_PATIENCE_SECONDS = env.float("DATABASE_PATIENCE_SECONDS", default=120.0
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 JOB_TIME_LIMIT_SECONDS = env.int("JOB_TIME_LIMIT_SECONDS", default=6 * 3600)  # 0: none
 JOB_MAX_TIME_LIMIT_SECONDS = env.int("JOB_MAX_TIME_LIMIT_SECONDS", default=7 * 86_400)
+JOBS_PER_PERSON = env.int("JOBS_PER_PERSON", default=1000)
+DRY_RUN_SECONDS = env.int("DRY_RUN_SECONDS", default=120)
+DRY_RUNS_PER_PERSON = env.int("DRY_RUNS_PER_PERSON", default=4)
+READ_SECONDS = env.int("READ_SECONDS", default=30)
+READ_BYTES = env.int("READ_BYTES", default=2 * 1024**3)
+READS_PER_PERSON = env.int("READS_PER_PERSON", default=2)
 IN_PROCESS_BYTES = env.int("IN_PROCESS_BYTES", default=64 * 1024 * 1024)  # 0: all on Spark
 DRY_RUN_COUNT_BYTES = env.int("DRY_RUN_COUNT_BYTES", default=256 * 1024 * 1024)  # 0: none
 ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)

@@ -18,6 +18,8 @@ DELIVER_LINEAGE = "workers.deliver_lineage"
 
 SPARK_QUEUE = "spark"
 LIGHT_QUEUE = "light"
+READS_QUEUE = "reads"
+"""Rows read for people, in processes that end with their time or memory."""
 
 NO_WORKER_ASKED = "The broker cannot be reached, so no worker was asked."
 """The message if a task could not be sent."""

@@ -87,7 +87,8 @@ class WorkerProcess:
     def __init__(self, queue: str, broker_url: str, log: Path) -> None:
         self.log = log
         command = [sys.executable, "-m", "celery", "-A", "workers.celery", "worker"]
-        options = ["-P", "threads", "-c", "4", "-Q", queue, "-n", f"{queue}-{log.stem}@test"]
+        pool = ["-P", "prefork", "-c", "2"] if queue == "reads" else ["-P", "threads", "-c", "4"]
+        options = [*pool, "-Q", queue, "-n", f"{queue}-{log.stem}@test"]
         with log.open("w") as out:
             self._process = subprocess.Popen(  # noqa: S603
                 [*command, *options, "--without-gossip", "--without-mingle", "-l", "INFO"],
@@ -148,6 +149,8 @@ def _environment(broker_url: str) -> dict[str, str]:
         "JOB_LEASE_SECONDS": "2",
         "JOB_HEARTBEAT_SECONDS": "1",
         "REHEARSAL_LIMIT_SECONDS": "30",
+        "READ_SECONDS": str(settings.READ_SECONDS),
+        "READ_BYTES": str(settings.READ_BYTES),
     }
 
 

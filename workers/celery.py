@@ -23,6 +23,7 @@ app.conf.imports = (
     "workers.mirror",
     "workers.maintenance",
     "workers.preview",
+    "workers.reads",
     "workers.conflict_rows",
     "workers.conflict_trials",
     "workers.report",

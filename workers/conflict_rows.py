@@ -1,26 +1,20 @@
 """The task that reads the rows shared by two writes; without Spark, within bounds."""
 
-import logging
-
 from django.conf import settings
 from django.utils import timezone
 
-from engine.errors import EngineError
 from engine.snapshot.reader import ROW_INDEX
 from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from lakeui.catalog import log_values
 from lakeui.catalog.previews import PREVIEW_COLUMNS
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.conflicts.conflict_detail.row_values import forget_old_rows
 from lakeui.conflicts.models import ConflictRows
 from lakeui.task_names import READ_CONFLICT_ROWS
-from workers.failures import INTERNAL
+from workers.reads import note_failure
 from workers.row_texts import column_texts, row_texts
-
-logger = logging.getLogger(__name__)
 
 _ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
 
@@ -38,14 +32,8 @@ def read_conflict_rows(rows_id: int) -> None:
         or conflict_rows.version is None
     ):
         return
-    try:
+    with note_failure(conflict_rows, "reading the rows"):
         _read(conflict_rows, conflict_rows.conflict.table.uri, conflict_rows.version)
-    except EngineError as error:
-        conflict_rows.error_code, conflict_rows.error_message = error.code, log_values.text(error)
-    except Exception as error:  # report any fault of a file to the page
-        logger.exception("The rows of conflict %s could not be read", conflict_rows.conflict_id)
-        conflict_rows.error_code = INTERNAL
-        conflict_rows.error_message = f"{type(error).__name__} while reading the rows."
     # drop the answer if the conflict was deleted or asked about anew
     ConflictRows.objects.filter(pk=rows_id, asked_at=conflict_rows.asked_at).update(
         read_at=timezone.now(), **{name: getattr(conflict_rows, name) for name in _ANSWER}

@@ -1,6 +1,5 @@
 """The task that tries the fixes of an aborted write on a copy in memory, without Spark."""
 
-import logging
 from functools import partial
 
 from django.conf import settings
@@ -8,7 +7,6 @@ from django.utils import timezone
 
 from engine.clock import SystemClock
 from engine.conflict_facts import TrialOutcome, Verdict
-from engine.errors import EngineError
 from engine.operations.trial import RecordedWrite, TrialLimits, try_write
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -25,10 +23,8 @@ from lakeui.conflicts.conflict_detail.trials import (
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.command_rules import readable_table
 from lakeui.task_names import TRY_FIXES
-from workers.failures import INTERNAL
 from workers.job_tables import open_table
-
-logger = logging.getLogger(__name__)
+from workers.reads import note_failure
 
 SECONDS = 20
 """All trials of a conflict together take no longer."""
@@ -47,14 +43,8 @@ def try_fixes(trials_id: int) -> None:
     if trials is None:
         return
     began = _CLOCK.monotonic_s()
-    try:
+    with note_failure(trials, "trying the fixes"):
         _try(trials)
-    except EngineError as error:
-        trials.error_code, trials.error_message = error.code, log_values.text(error)
-    except Exception as error:  # report any fault of a file to the page
-        logger.exception("The fixes of conflict %s could not be tried", trials.conflict_id)
-        trials.error_code = INTERNAL
-        trials.error_message = f"{type(error).__name__} while trying the fixes."
     # a newer request, with another condition, gets its own answer
     ConflictTrials.objects.filter(pk=trials_id, asked_at=trials.asked_at).update(
         answers=trials.answers,

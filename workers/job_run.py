@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -21,6 +22,7 @@ from engine.operations.run import run
 from engine.operations.script import ScriptError
 from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.reads import ReadStoppedError
 from lakeui.jobs import leases
 from lakeui.jobs.command_rules import check_command, check_rights, check_sources, command_of
 from lakeui.jobs.errors import (
@@ -75,6 +77,17 @@ def run_attempt(lease: leases.Lease) -> None:
         hand_back(lease, outage)
     announce_end(lease.job_id)
     trace_attempts(lease)
+
+
+def end_at_time_limit(job_id: UUID) -> None:
+    """End a dry run whose process was ended because it ran on beyond its time limit."""
+    job = Job.objects.select_related("table").filter(pk=job_id, state__in=Job.AT_WORK).first()
+    if job is None:
+        return
+    lease = leases.Lease(job.pk, job.worker, job.fence, job.attempts)
+    error = TimeLimitError(job.time_limit_s or settings.DRY_RUN_SECONDS)
+    _finish(job, lease, _end_as_failed(Job.State.FAILED, Outcome.FAILED, error))
+    announce_end(job_id)
 
 
 def _attempt(lease: leases.Lease) -> None:
@@ -178,6 +191,9 @@ def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
             ending = _end_as_failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
         case EngineError():
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
+        case MemoryError():
+            limit = ReadStoppedError.by_memory(settings.READ_BYTES)
+            ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, limit)
         case _:
             ending = _end_after_fault(error, heartbeat)
     return ending

@@ -1,20 +1,16 @@
 """The task that reads some rows of a table for a page; without Spark, within bounds."""
 
-import logging
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from django.conf import settings
 from django.utils import timezone
 
-from engine.errors import EngineError
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.column_profile import profile_column
 from engine.snapshot.row_difference import compare_rows
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from lakeui.catalog import log_values
 from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import (
     PREVIEW_COLUMNS,
@@ -24,11 +20,9 @@ from lakeui.catalog.previews import (
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
-from workers.failures import INTERNAL
+from workers.reads import note_failure
 from workers.row_answers import write_difference, write_profile
 from workers.row_texts import column_texts, row_texts
-
-logger = logging.getLogger(__name__)
 
 _ANSWER = (
     "columns", "rows", "answer", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
@@ -43,14 +37,8 @@ def preview_table(preview_id: int) -> None:
     preview = Preview.objects.select_related("table").filter(pk=preview_id).first()
     if preview is None:
         return
-    try:
+    with note_failure(preview, "reading the rows"):
         _read(preview)
-    except EngineError as error:
-        preview.error_code, preview.error_message = error.code, log_values.text(error)
-    except Exception as error:  # report any fault of a file to the page
-        logger.exception("The rows of %s could not be read", preview.table.name)
-        preview.error_code = INTERNAL
-        preview.error_message = f"{type(error).__name__} while reading the rows."
     preview.read_at = timezone.now()
     Preview.objects.filter(pk=preview.pk).update(
         **{name: getattr(preview, name) for name in _ANSWER}

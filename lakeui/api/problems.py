@@ -21,6 +21,7 @@ from rest_framework.permissions import SAFE_METHODS
 
 from engine import errors as engine_errors
 from lakeui.api.rendering import json_safe
+from lakeui.catalog.reads import TooManyReadsError
 from lakeui.jobs import errors as job_errors
 from lakeui.monitoring.audit import record_refusal
 
@@ -35,6 +36,8 @@ ENGINE_STATUS: tuple[tuple[type[engine_errors.EngineError], int], ...] = (
     (engine_errors.OperationCancelledError, 409),
     (engine_errors.AppendOnlyError, 409),
     (engine_errors.TableExistsError, 409),
+    (TooManyReadsError, 429),
+    (job_errors.TooManyJobsError, 429),
     (job_errors.JobStateError, 409),
     (job_errors.ReadOnlyError, 403),
     (job_errors.NotPermittedError, 403),

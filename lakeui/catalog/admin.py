@@ -14,6 +14,7 @@ from lakeui.catalog.models import (
     Discovery,
     LiveFile,
     Preview,
+    RowRead,
     Table,
     TableGrant,
     TableKey,
@@ -190,6 +191,15 @@ class PreviewAdmin(InternalAdmin):
     search_fields = ["table__name", "error_message"]
     list_select_related = ["table"]
     exclude = ["columns", "rows"]
+
+
+@admin.register(RowRead)
+class RowReadAdmin(InternalAdmin):
+    """Reads that people wait for."""
+
+    list_display = ["subject", "table", "requested_by", "asked_at", "began_at", "worker"]
+    search_fields = ["table__name", "subject"]
+    list_select_related = ["table", "requested_by"]
 
 
 @admin.register(LiveFile)

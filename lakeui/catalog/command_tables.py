@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
+from django.contrib.auth.models import User
 from django.db.models import Q
 
 from engine.commands.model import Clone, Command, Script
@@ -52,6 +53,11 @@ class Reader:
 
     def __init__(self, user: Person) -> None:
         self._user = user
+
+    @property
+    def account(self) -> User | None:
+        """None for a visitor who has not signed in."""
+        return self._user if isinstance(self._user, User) else None
 
     @cached_property
     def sees_all(self) -> bool:

@@ -12,6 +12,7 @@ from lakeui.catalog.discovery_models import DiscoveredTable as DiscoveredTable
 from lakeui.catalog.discovery_models import Discovery as Discovery
 from lakeui.catalog.discovery_models import UnregisteredTable as UnregisteredTable
 from lakeui.catalog.lazy_json import LateJSONField
+from lakeui.catalog.read_models import RowRead as RowRead
 from lakeui.catalog.roles import Role
 
 

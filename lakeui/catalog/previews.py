@@ -6,17 +6,16 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Model
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.expressions.parse import parse_condition
 from engine.schema.types import parse_schema
 from lakeui.catalog.models import Preview, Table
-from lakeui.celery import app
-from lakeui.task_names import LIGHT_QUEUE, PREVIEW_TABLE
+from lakeui.catalog.reads import PATIENCE, check_room, note_read, send_read
+from lakeui.task_names import PREVIEW_TABLE
 
 PREVIEW_ROWS = 100
 PREVIEW_COLUMNS = 200
@@ -27,7 +26,6 @@ PREVIEW_NAMES = 4000
 """Characters of a list of columns."""
 DIFFERENT_ROWS = 500
 """Stored rows of a comparison for each kind: removed, added and changed."""
-PATIENCE = timedelta(seconds=60)
 _NAME = re.compile(r"\s*(?:`(?:[^`]|``)*`|[^,]+)\s*")
 _KEPT = timedelta(hours=1)  # erased rows must not stay here either
 
@@ -36,12 +34,18 @@ def ask_for_preview(
     table: Table,
     version: int,
     where: str = "",
+    *,
+    by: User | None = None,
     **more: Any,  # noqa: ANN401 - fields of a request
 ) -> Preview:
     """Have a worker read the requested rows, unless one was just asked to.
 
     `more` are `wanted`, `older_version`, `keys` and `profiled` of a `Preview`: the columns of the
     first matching rows, the differences from another version, or the contents of a column.
+
+    Raises:
+        TooManyReadsError: the person waits for as many reads as one person may.
+        OperationalError, OSError: the broker cannot be reached.
     """
     forget_old_previews()
     now = timezone.now()
@@ -54,32 +58,21 @@ def ask_for_preview(
         )
         if not is_new and is_waiting(preview):
             return preview
+        check_room(by)
         Preview.objects.filter(pk=preview.pk).update(
             asked_at=now, read_at=None, columns=[], rows=[], answer={}, error_code="",
             error_message="",
         )  # fmt: skip
-    send_or_undo(PREVIEW_TABLE, preview, earlier)
+        read = note_read(preview, now, table, _subject_of(preview), by)
+    send_read(read, PREVIEW_TABLE, preview, earlier)
     preview.refresh_from_db()
     return preview
 
 
-def send_or_undo(task: str, asked: Model, earlier: Model | None) -> None:
-    """Have a worker answer a stored request, or restore the previous one.
-
-    Otherwise people who ask again once the broker is back would wait for an answer that never
-    comes.
-
-    Raises:
-        OperationalError, OSError: the broker cannot be reached.
-    """
-    try:
-        app.send_task(task, [asked.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
-    except (OperationalError, OSError):
-        if earlier is None:
-            asked.delete()
-        else:
-            earlier.save()
-        raise
+def _subject_of(preview: Preview) -> str:
+    if preview.older_version is not None:
+        return f"rows that differ, v{preview.older_version} to v{preview.version}"
+    return f"{'a profile' if preview.profiled else 'rows'} of v{preview.version}"
 
 
 def find_preview(table: Table, **request: Any) -> Preview | None:  # noqa: ANN401 - fields of a request

@@ -23,7 +23,7 @@ from lakeui.catalog.roots import check_source_uri, check_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job
 from lakeui.jobs.uploads import check_upload
-from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+from lakeui.task_names import LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE
 
 _CHANGES_COLUMNS = ("merge_schema", "overwrite_schema", "schema_evolution")
 
@@ -42,14 +42,19 @@ def statement_of(command: Command, table: Table) -> str:
 
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
-    """Return the queue for a command: those without a JVM go to the light workers."""
+    """Choose the workers of a command: those without a JVM where it needs none.
+
+    A dry run reads rows for a person, and shares the queue of such reads.
+    """
+    if dry_run:
+        return READS_QUEUE
     if isinstance(command, Script):
-        queues = {queue_of(step, dry_run=dry_run) for step in command.steps}
+        queues = {queue_of(step, dry_run=False) for step in command.steps}
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
-    if isinstance(command, Clone) and command.deep and not dry_run:
+    if isinstance(command, Clone) and command.deep:
         return SPARK_QUEUE  # it needs no JVM, but would delay quick jobs
     loads = isinstance(command, Create) and command.source is not None
-    return SPARK_QUEUE if not dry_run and (loads or handles_rows(command.kind)) else LIGHT_QUEUE
+    return SPARK_QUEUE if loads or handles_rows(command.kind) else LIGHT_QUEUE
 
 
 def handles_rows(kind: str) -> bool:

@@ -21,6 +21,7 @@ from lakeui.task_names import RUN_JOB
 LONGEST_SILENCE = timedelta(minutes=10)
 MOST_A_SWEEP = 500
 SWEEP_BUDGET_S = 10.0
+_GRACE_S = 10
 
 
 def send_on_commit(job: Job) -> None:
@@ -49,12 +50,17 @@ def _send(job_id: UUID) -> bool:
     if job is None:
         return False
     try:
-        app.send_task(RUN_JOB, [str(job_id)], queue=job.queue)
+        app.send_task(RUN_JOB, [str(job_id)], queue=job.queue, time_limit=_hard_limit_of(job))
     except (OperationalError, OSError) as error:
         _note_broker_down(job, error)
         raise BrokerDownError from error
     Job.objects.filter(pk=job_id).update(sent_at=timezone.now())
     return True
+
+
+def _hard_limit_of(job: Job) -> int | None:
+    """Seconds after which the process of a dry run is ended, where its own limit did not end it."""
+    return job.time_limit_s + _GRACE_S if job.dry_run and job.time_limit_s else None
 
 
 def take_back(job_id: UUID) -> None:

@@ -68,6 +68,19 @@ class UploadNotFoundError(RequestError):
         )
 
 
+class TooManyJobsError(RequestError):
+    """A person has as many unfinished jobs of a kind as one person may."""
+
+    code = "LAKE_TOO_MANY_JOBS"
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(
+            f"{limit} {what} of yours have not ended, and nobody may have more at once.",
+            "Wait for one to end, or cancel it.",
+        )
+        self.limit = limit
+
+
 class JobStateError(RequestError):
     """The job's state does not allow the request."""
 

@@ -15,7 +15,7 @@ from engine.errors import RequestError
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import queue_of, statement_of
 from lakeui.jobs.delivery import send_on_commit
-from lakeui.jobs.errors import IdempotencyMismatchError
+from lakeui.jobs.errors import IdempotencyMismatchError, TooManyJobsError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import note_changed_tables
@@ -44,6 +44,7 @@ def take_job(table: Table, command: Command, by: User | None, options: JobOption
     Raises:
         IdempotencyMismatchError: the key came with another request.
         RequestError: too many retries, or too long a time limit.
+        TooManyJobsError: too many jobs of the person have not ended.
     """
     job = build_job(table, command, by, options)
     if not options.idempotency_key or by is None:
@@ -93,9 +94,7 @@ def build_job(table: Table, command: Command, by: User | None, options: JobOptio
         idempotency_key=options.idempotency_key if by else "",
         request_digest=_digest(table.name, command, options),
         max_retries=check_retries(options.retries),
-        time_limit_s=check_time_limit(options.time_limit_s)
-        or settings.JOB_TIME_LIMIT_SECONDS
-        or None,
+        time_limit_s=_time_limit_of(options),
         commit_after=options.commit_after,
         schedule=options.schedule,
         caused_by=options.caused_by,
@@ -107,11 +106,30 @@ def write_job(job: Job, command: Command) -> Job:
     asked = {"lakeui.job": str(job.pk), "lakeui.job.kind": job.kind, "lakeui.table": job.table.name}
     job.trace_parent = start_request_span(f"request {job.kind}", asked)
     with transaction.atomic():
+        _check_room(job)
         job.save(force_insert=True)
         note_changed_tables(job, command)
         log_event(job.pk, "Queued")
         send_on_commit(job)
     return job
+
+
+def _check_room(job: Job) -> None:
+    """Refuse a person whose unfinished jobs are as many as one person may have.
+
+    What schedules and other jobs ask for is not counted: their number is bounded elsewhere.
+    """
+    if job.requested_by is None or job.schedule_id or job.caused_by_id:
+        return
+    User.objects.select_for_update().filter(pk=job.requested_by.pk).first()
+    active = Job.objects.filter(requested_by=job.requested_by, state__in=Job.ACTIVE)
+    if job.dry_run:
+        what, limit = "dry runs", settings.DRY_RUNS_PER_PERSON
+        active = active.filter(dry_run=True)
+    else:
+        what, limit = "jobs", settings.JOBS_PER_PERSON
+    if active.count() >= limit:
+        raise TooManyJobsError(what, limit)
 
 
 def check_retries(retries: int) -> int:
@@ -137,6 +155,14 @@ def check_time_limit(seconds: int) -> int:
         msg = f"A time limit of {seconds} seconds was requested."
         raise RequestError(msg, f"Request 1 to {longest} seconds.", field="time_limit_s")
     return seconds
+
+
+def _time_limit_of(options: JobOptions) -> int | None:
+    seconds: int = check_time_limit(options.time_limit_s) or settings.JOB_TIME_LIMIT_SECONDS
+    if options.dry_run:
+        longest: int = settings.DRY_RUN_SECONDS
+        return min(seconds or longest, longest)
+    return seconds or None
 
 
 def _digest(table_name: str, command: Command, options: JobOptions) -> str:

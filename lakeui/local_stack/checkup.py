@@ -106,10 +106,10 @@ def broker_problem() -> str:
 
 
 def worker_problem() -> str:
-    """Empty if both kinds of worker answer."""
+    """Empty if every kind of worker answers."""
     answers = app.control.ping(timeout=1.0)
     names = {name.partition("@")[0] for answer in answers or [] for name in answer}
-    missing = sorted({"spark", "light"} - names)
+    missing = sorted({"spark", "light", "reads"} - names)
     return f"No {' and no '.join(missing)} worker answers." if missing else ""
 
 
@@ -289,7 +289,7 @@ _EMBEDDED_REMEDIES: Mapping[str, str] = {
 _DEPLOYED_REMEDIES: Mapping[str, str] = {
     "database": "Check DATABASE_URL and that the database runs; run manage.py migrate.",
     "broker": "Check BROKER_URL and that Redis runs; jobs wait in the database meanwhile.",
-    "workers": "Start them: celery -A workers.celery worker -Q light (and -Q spark), or docker "
+    "workers": "Start them: celery -A workers.celery worker -Q light (and -Q reads, -Q spark), or docker "
     "compose up -d; see their logs.",
     "versions": "Stop the workers named, install this release there, and start them again.",
     "clocks": "Have NTP keep the clocks of all machines: leases and schedules go by them.",

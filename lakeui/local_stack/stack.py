@@ -27,6 +27,7 @@ _GRACE_S = 10.0
 _WEB_START_S = 60.0
 _CELERY = (sys.executable, "-m", "celery", "-A")
 _WORKER = ("worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "INFO")
+_READS = ("worker", "--pool", "prefork", "--concurrency", "3", "--loglevel", "INFO")
 _QUIET = ("--without-gossip", "--without-mingle")
 
 
@@ -65,6 +66,9 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
         ),
         Program(
             "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
+        ),
+        Program(
+            "reads-worker", (*_CELERY, workers, *_READS, *_QUIET, "-Q", "reads", "-n", "reads@%h")
         ),
         Program(
             SPARK_WORKER, (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "spark", "-n", "spark@%h")

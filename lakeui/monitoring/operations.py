@@ -14,7 +14,7 @@ from lakeui.catalog.models import Table
 from lakeui.celery import app
 from lakeui.jobs.leases import CLAIMABLE
 from lakeui.jobs.models import Job
-from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+from lakeui.task_names import LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE
 
 PING_TIMEOUT_S = 0.5
 PING_KEPT_S = 5
@@ -59,7 +59,8 @@ def queues() -> tuple[Queue, ...]:
     )
     by_queue = {row["queue"]: row for row in rows}
     return tuple(
-        _queue(name, by_queue.get(name)) for name in sorted({SPARK_QUEUE, LIGHT_QUEUE, *by_queue})
+        _queue(name, by_queue.get(name))
+        for name in sorted({SPARK_QUEUE, LIGHT_QUEUE, READS_QUEUE, *by_queue})
     )
 
 

@@ -91,6 +91,7 @@ urlpatterns: list[URLPattern] = [
     path("schedules/<int:pk>/", schedules.schedule_change, name="schedule-change"),
     path("schedules/<int:pk>/edit/", schedules.schedule_edit, name="schedule-edit"),
     path("monitoring/", monitoring.monitoring, name="monitoring"),
+    path("monitoring/reads/<uuid:pk>/cancel/", monitoring.cancel_person_read, name="cancel-read"),
     path("monitoring/alerts/", alerts.alerts, name="alerts"),
     path("monitoring/alerts/channels/", alerts.channel_save, name="alert-channel-new"),
     path("monitoring/alerts/channels/<int:pk>/", alerts.channel_save, name="alert-channel-change"),

@@ -273,7 +273,7 @@ def test_a_retry_that_succeeds_keeps_the_conflict_it_had(table, start_worker):
 
 def test_a_dry_run_of_vacuum_needs_no_spark_and_shows_its_plan(table, start_worker, lake):
     Path(lake / "lake/orders/stray.parquet").write_bytes(b"x")
-    start_worker("light")
+    start_worker("reads")
     job = wait_for_end(
         request_job(table=table, kind="vacuum", parameters={}, requested_by=None, dry_run=True)
     )

@@ -168,8 +168,8 @@ def test_a_worker_is_asked_once_while_it_may_still_answer(table_of_rows):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_light_worker_answers_a_page_that_asked(start_worker, table_of_rows):
-    start_worker("light")
+def test_a_worker_answers_a_page_that_asked(start_worker, table_of_rows):
+    start_worker("reads")
     asked = ask_for_preview(table_of_rows, 1)
     wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")
     assert len(Preview.objects.get(pk=asked.pk).rows) == 2

@@ -109,7 +109,8 @@ def test_a_delete_is_requested_awaited_and_seen(client, orders):
 
 
 @pytest.mark.usefixtures("work_queue")
-def test_every_command_becomes_the_job_of_its_name(client, orders):
+def test_every_command_becomes_the_job_of_its_name(client, orders, settings):
+    settings.DRY_RUNS_PER_PERSON = 6
     table = client.table("sales.orders")
     plans = [
         table.sql("DELETE FROM sales.orders WHERE n = 1", dry_run=True),

@@ -14,6 +14,7 @@ from lakeui.api.filtering import refuse_all
 from lakeui.api.serializers.conflict_sides import (
     ConflictRowsSerializer,
 )
+from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.row_values import ask_for_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
@@ -44,7 +45,7 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
         conflict = self._conflict()
         refuse_all(request)
         try:
-            rows = ask_for_rows(conflict)
+            rows = ask_for_rows(conflict, Reader(request.user).account)
         except (OperationalError, OSError) as error:
             raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
         if rows is None:

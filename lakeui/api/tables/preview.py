@@ -13,6 +13,7 @@ from engine.errors import StorageError
 from lakeui.api.fields import Int64Field, RecordedField, RowsStateField
 from lakeui.api.filtering import parse_query, refuse_body
 from lakeui.api.table_views import TableScopedView
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
     PREVIEW_CONDITION,
@@ -123,7 +124,7 @@ class TablePreview(TableScopedView):
         """Have a worker read the rows; the table does not change. 422 for an invalid condition."""
         refuse_body(request)
         version, requested = self._parse_request(request)
-        preview = ask_worker(self.table, version, requested)
+        preview = ask_worker(self.table, version, requested, Reader(request.user))
         return Response(PreviewSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
     def _parse_request(self, request: Request) -> tuple[int, dict[str, Any]]:
@@ -152,15 +153,16 @@ def get_stored_preview(table: Table, version: int, requested: dict[str, Any]) ->
     return preview
 
 
-def ask_worker(table: Table, version: int, requested: dict[str, Any]) -> Preview:
+def ask_worker(table: Table, version: int, requested: dict[str, Any], reader: Reader) -> Preview:
     """Have a worker read rows.
 
     Raises:
         ExpressionError: the condition is invalid, with its field.
+        TooManyReadsError: the person waits for as many reads as one person may.
         StorageError: the broker cannot be reached.
     """
     check_condition(table, requested["where"])
     try:
-        return ask_for_preview(table, version, **requested)
+        return ask_for_preview(table, version, by=reader.account, **requested)
     except (OperationalError, OSError) as error:
         raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error

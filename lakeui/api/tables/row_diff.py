@@ -18,6 +18,7 @@ from lakeui.api.tables.preview import (
     ask_worker,
     get_stored_preview,
 )
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import DIFFERENT_ROWS, PREVIEW_CONDITION, PREVIEW_NAMES, names_in
 
 CHANGES = ("changed", "removed", "added")
@@ -106,7 +107,7 @@ class RowDiff(TableScopedView):
         """Has a worker compare the rows; nothing in the table changes."""
         refuse_body(request)
         requested = self._parse_request(request, older, newer)
-        preview = ask_worker(self.table, newer, requested)
+        preview = ask_worker(self.table, newer, requested, Reader(request.user))
         return Response(RowDiffSerializer(preview).data, status.HTTP_202_ACCEPTED)
 
     def _parse_request(self, request: Request, older: int, newer: int) -> dict[str, Any]:

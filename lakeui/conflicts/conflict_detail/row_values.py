@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from lakeui.catalog.previews import is_waiting, send_or_undo
+from lakeui.catalog.previews import is_waiting
+from lakeui.catalog.reads import check_room, note_read, send_read
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import READ_CONFLICT_ROWS
 
@@ -41,11 +43,16 @@ def find_shared_rows(conflict: Conflict) -> SharedRows | None:
     return SharedRows(str(file.get("path", "")), version, _positions(file)[:MAX_ROWS])
 
 
-def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
-    """Have a worker read the rows, unless one was just asked to; None if there are none."""
+def ask_for_rows(conflict: Conflict, by: User | None = None) -> ConflictRows | None:
+    """Have a worker read the rows, unless one was just asked to; None if there are none.
+
+    Raises:
+        TooManyReadsError: the person waits for as many reads as one person may.
+        OperationalError, OSError: the broker cannot be reached.
+    """
     forget_old_rows()
     shared, now = find_shared_rows(conflict), timezone.now()
-    if shared is None:
+    if shared is None or conflict.table is None:
         return None
     earlier = ConflictRows.objects.filter(conflict=conflict).first()
     with transaction.atomic():
@@ -54,6 +61,7 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
         )
         if not is_new and is_waiting(rows):
             return rows
+        check_room(by)
         rows.asked_at, rows.read_at, rows.path, rows.version = (
             now,
             None,
@@ -63,7 +71,8 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
         rows.positions = list(shared.positions)
         rows.columns, rows.rows, rows.error_code, rows.error_message = [], [], "", ""
         rows.save()
-    send_or_undo(READ_CONFLICT_ROWS, rows, earlier)
+        read = note_read(rows, now, conflict.table, f"rows of conflict c-{conflict.pk}", by)
+    send_read(read, READ_CONFLICT_ROWS, rows, earlier)
     rows.refresh_from_db()
     return rows
 

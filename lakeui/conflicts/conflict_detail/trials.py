@@ -19,7 +19,8 @@ from engine.conflicts.remedy_trials import AS_IT_WAS, CHANGES, ELSEWHERE, SERIAL
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import filter_current_table
-from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting, send_or_undo
+from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting
+from lakeui.catalog.reads import check_room, note_read, send_read
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.narrowing import find_narrowing
 from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
@@ -144,6 +145,8 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
     Raises:
         RequestError: nothing can be tried, or the condition is too long.
         ExpressionError: the condition does not parse.
+        TooManyReadsError: the person waits for as many reads as one person may.
+        OperationalError, OSError: the broker cannot be reached.
     """
     obstacle = obstacle_to_trials(conflict, reader)
     if obstacle or conflict.table is None:
@@ -160,10 +163,13 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
         )
         if not is_new and is_waiting(trials) and trials.condition == condition:
             return trials
+        check_room(reader.account)
         trials.asked_at, trials.read_at, trials.condition = now, None, condition
         trials.answers, trials.error_code, trials.error_message = {}, "", ""
         trials.save()
-    send_or_undo(TRY_FIXES, trials, earlier)
+        subject = f"fixes of conflict c-{conflict.pk}"
+        read = note_read(trials, now, conflict.table, subject, reader.account)
+    send_read(read, TRY_FIXES, trials, earlier)
     trials.refresh_from_db()
     return trials
 

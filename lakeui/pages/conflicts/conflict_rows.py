@@ -13,7 +13,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import is_waiting
+from lakeui.catalog.reads import TooManyReadsError
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, find_shared_rows
 from lakeui.conflicts.filters import visible_conflicts
@@ -78,7 +80,9 @@ def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
 
 def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
     try:
-        ask_for_rows(conflict)
+        ask_for_rows(conflict, Reader(request.user).account)
+    except TooManyReadsError as error:
+        messages.error(request, str(error))
     except (OperationalError, OSError):
         messages.error(request, NO_WORKER_ASKED)
     return redirect(f"{reverse('conflict', args=[conflict.pk])}#overlap")

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.views.decorators.http import require_POST
 
 from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.reads import cancel_read, list_reads, may_cancel
 from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.health import readiness
 from lakeui.monitoring.operations import queues
@@ -37,6 +41,17 @@ def monitoring(request: HttpRequest) -> HttpResponse:
     return render(request, template, context)
 
 
+@require_POST
+@login_required
+def cancel_person_read(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """End a read that a person waits for: one's own, or of a table that one may maintain."""
+    read = get_object_or_404(list_reads(request.user), pk=pk)
+    if not may_cancel(request.user, read):
+        raise PermissionDenied
+    cancel_read(read)
+    return redirect("monitoring")
+
+
 def _now(request: HttpRequest) -> dict[str, Any]:
     now = timezone.now()
     tables = visible_tables(request.user)
@@ -52,6 +67,7 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "waiting": sum(queue.waiting for queue in waiting),
         "oldest": min((q.oldest_waiting_at for q in waiting if q.oldest_waiting_at), default=None),
         "workers": states,
+        "reads": [(read, may_cancel(request.user, read)) for read in list_reads(request.user)],
         "here": sum(state.is_here for state in states),
         "slots": sum(state.report.slots for state in states if state.is_here),
         "busy": sum(state.busy for state in states if state.is_here),

@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from kombu.exceptions import OperationalError
 
 from engine.errors import ExpressionError
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
@@ -29,6 +30,7 @@ from lakeui.catalog.previews import (
     names_in,
     names_text,
 )
+from lakeui.catalog.reads import TooManyReadsError
 from lakeui.pages.conflicts.conflict_rows import is_number
 from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs.jobs import STOP_POLLING
@@ -247,7 +249,9 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
     """Have a worker read rows, or tell the reader why none was asked."""
     try:
         check_condition(table, request_of_rows["where"])
-        ask_for_preview(table, version, **request_of_rows)
+        ask_for_preview(table, version, by=Reader(request.user).account, **request_of_rows)
+    except TooManyReadsError as error:
+        messages.error(request, str(error))
     except ExpressionError as error:
         messages.error(request, f"The condition was not understood. {error}")
     except (OperationalError, OSError):

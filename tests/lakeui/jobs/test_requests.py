@@ -68,7 +68,7 @@ def test_a_job_is_written_down_with_its_statement_and_queue(table, maintainer):
     [
         ("vacuum", {}, False, "light"),
         ("set_properties", {"properties": {"delta.appendOnly": "true"}}, False, "light"),
-        ("optimize", {}, True, "light"),
+        ("optimize", {}, True, "reads"),
         ("delete", {"where": "id = 1"}, False, "spark"),
     ],
 )

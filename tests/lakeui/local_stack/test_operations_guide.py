@@ -96,7 +96,7 @@ def test_the_deployment_file_passes_on_settings_that_exist():
 def test_the_containers_of_the_deployment_file_run_as_nobody_special():
     services = yaml.safe_load(COMPOSE)["services"]
     ours = [service for service in services.values() if service["image"] == "lakeui"]
-    assert len(ours) == 5
+    assert len(ours) == 6
     for service in ours:
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -107,7 +107,7 @@ def test_the_containers_of_the_deployment_file_run_as_nobody_special():
 def test_workers_are_given_more_than_the_ten_seconds_of_docker_to_end():
     services = yaml.safe_load(COMPOSE)["services"]
     workers = [service for name, service in services.items() if name.endswith("-worker")]
-    assert len(workers) == 2
+    assert len(workers) == 3
     assert all("stop_grace_period" in service for service in workers)
 
 

@@ -1,0 +1,168 @@
+"""Rows read for people: bounded in number and time, and ended by whoever asked.
+
+Workers of the queue `reads` answer, in processes of their own, so that a read that takes all the
+time or memory it may have holds up nothing else.
+"""
+
+from datetime import datetime, timedelta
+from typing import Self
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import Model, QuerySet
+from django.utils import timezone
+from kombu.exceptions import KombuError, OperationalError
+
+from engine.errors import EngineError, RequestError
+from lakeui.catalog.access import Person, may, visible_tables
+from lakeui.catalog.models import RowRead, Table
+from lakeui.celery import app
+from lakeui.task_names import READS_QUEUE
+
+_QUEUED = timedelta(seconds=30)
+"""How long a read may wait for a worker."""
+PATIENCE = _QUEUED + timedelta(seconds=settings.READ_SECONDS)
+"""When an answer that has not come will not come."""
+
+
+class TooManyReadsError(RequestError):
+    """A person has as many reads at work as one person may."""
+
+    code = "LAKE_TOO_MANY_READS"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"{count} reads of yours are at work, and nobody may have more at once.",
+            "Wait for one to end, or cancel it on the page Monitoring.",
+        )
+
+
+class ReadStoppedError(EngineError):
+    """A read took more time or memory than a read for a page may."""
+
+    code = "LAKE_READ_STOPPED"
+    sqlstate = "54000"
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(
+            f"The read was stopped: it may take no more than {limit}.",
+            "Narrow the condition, to partitions if the table has some, or request fewer columns.",
+        )
+
+    @classmethod
+    def by_time(cls, seconds: int) -> Self:
+        """Name the time that a read may take."""
+        return cls(f"{seconds:,} s")
+
+    @classmethod
+    def by_memory(cls, size: int) -> Self:
+        """Name the memory, in bytes, that a read may take."""
+        return cls(f"{size // 1024**2:,} MiB of memory")
+
+
+class ReadCancelledError(EngineError):
+    """A person cancelled the read."""
+
+    code = "LAKE_READ_CANCELLED"
+    sqlstate = "57014"
+
+    def __init__(self) -> None:
+        super().__init__("The read was cancelled.", "Request it again.")
+
+
+def check_room(by: User | None) -> None:
+    """Refuse a person whose reads take all that one person may have.
+
+    Call it inside the transaction that notes the read: it locks the person's row.
+
+    Raises:
+        TooManyReadsError: `READS_PER_PERSON` reads wait or run.
+    """
+    if by is None:
+        return
+    User.objects.select_for_update().filter(pk=by.pk).first()
+    _forget_abandoned()
+    count = RowRead.objects.filter(requested_by=by).count()
+    if count >= settings.READS_PER_PERSON:
+        raise TooManyReadsError(count)
+
+
+def note_read(
+    answer: Model, asked_at: datetime, table: Table, subject: str, by: User | None
+) -> RowRead:
+    """Write down that a person waits for an answer; `subject` is how Monitoring names it."""
+    return RowRead.objects.create(
+        table=table,
+        subject=subject,
+        requested_by=by,
+        asked_at=asked_at,
+        content_type=ContentType.objects.get_for_model(answer),
+        object_id=answer.pk,
+    )
+
+
+def send_read(read: RowRead, task: str, answer: Model, earlier: Model | None) -> None:
+    """Have a worker answer what was just written down, or leave it as it was before.
+
+    Else whoever asks again once the broker is back would wait for an answer that nobody gives.
+
+    Raises:
+        OperationalError, OSError: the broker cannot be reached.
+    """
+    try:
+        app.send_task(
+            task,
+            [answer.pk],
+            task_id=str(read.pk),
+            queue=READS_QUEUE,
+            expires=_QUEUED.seconds,
+            time_limit=settings.READ_SECONDS,
+        )
+    except (OperationalError, OSError):
+        read.delete()
+        if earlier is None:
+            answer.delete()
+        else:
+            earlier.save()
+        raise
+
+
+def list_reads(reader: Person) -> QuerySet[RowRead]:
+    """List the reads of tables that a person may see, the oldest first."""
+    live = RowRead.objects.filter(asked_at__gte=timezone.now() - PATIENCE)
+    return live.filter(table__in=visible_tables(reader)).select_related("table", "requested_by")
+
+
+def may_cancel(reader: Person, read: RowRead) -> bool:
+    """Tell whether a read is the person's own, or of a table that they may maintain."""
+    return read.requested_by == reader or may(reader, "maintain", read.table)
+
+
+def cancel_read(read: RowRead) -> None:
+    """End a read: its page is told, and the process that works on it is ended."""
+    stop_read(read.pk, ReadCancelledError())
+    try:
+        app.control.revoke(str(read.pk), terminate=True, signal="SIGKILL")
+    except (OSError, OperationalError, KombuError):
+        return  # it ends with its time
+
+
+def stop_read(read_id: UUID, error: EngineError) -> None:
+    """Say in the answer why the read ended without one."""
+    read = RowRead.objects.filter(pk=read_id).first()
+    if read is None:
+        return
+    model = read.content_type.model_class()
+    if model is not None:
+        # whoever asked anew meanwhile waits for an answer of their own
+        model._default_manager.filter(
+            pk=read.object_id, asked_at=read.asked_at, read_at=None
+        ).update(read_at=timezone.now(), error_code=error.code, error_message=str(error))
+    read.delete()
+
+
+def _forget_abandoned() -> None:
+    """Remove the reads whose worker died with its machine."""
+    RowRead.objects.filter(asked_at__lt=timezone.now() - PATIENCE).delete()

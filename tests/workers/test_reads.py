@@ -1,0 +1,145 @@
+"""Reads for people end with their time, their memory or a cancellation, and hold up nobody else."""
+
+import pyarrow as pa
+import pytest
+from django.urls import reverse
+
+from engine.schema.types import STRING, StructField, StructType
+from engine.storage.uri import open_store
+from lakeui.catalog.models import Preview, RowRead, Table
+from lakeui.catalog.previews import ask_for_preview
+from lakeui.catalog.reads import TooManyReadsError
+from lakeui.catalog.roles import Role
+from lakeui.jobs.errors import TooManyJobsError
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job
+from lakeui.monitoring.worker_state import worker_states
+from tests.engine.made_tables import write_commit, write_first, write_rows
+from tests.lakeui.factories import make_user
+from tests.lakeui.page_client import PageClient
+from tests.services import wait_until
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
+
+ENDLESS = " AND ".join(f"s LIKE '%a%{letter}%b%c%d%'" for letter in "efghijklmnopqrstuvwxyz")
+
+
+@pytest.fixture
+def long_table(lake) -> Table:
+    """A small file of so many rows that a condition over it takes minutes."""
+    uri = str(lake / "lake/long")
+    store = open_store(uri)
+    write_first(store, StructType((StructField("s", STRING),)))
+    rows = pa.table({"s": pa.array(["abcd" * 200]).take(pa.array([0] * 2_000_000))})
+    write_commit(store, 1, write_rows(store, "a.parquet", rows))
+    return Table.objects.create(name="sales.long", uri=uri, version=1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_that_takes_too_long_is_ended_and_the_next_one_answered(
+    start_worker, long_table, settings
+):
+    settings.READ_SECONDS = 4
+    start_worker("reads")
+    endless = ask_for_preview(long_table, 1, ENDLESS, by=make_user("ada", Role.VIEWER))
+    wait_until(lambda: Preview.objects.get(pk=endless.pk).read_at is not None, "its end")
+    endless.refresh_from_db()
+    assert (endless.error_code, endless.rows) == ("LAKE_READ_STOPPED", [])
+    assert "no more than 4 s" in endless.error_message
+    short = ask_for_preview(long_table, 1)
+    wait_until(lambda: Preview.objects.get(pk=short.pk).read_at is not None, "the rows")
+    assert len(Preview.objects.get(pk=short.pk).rows) == 100
+    wait_until(lambda: not RowRead.objects.exists(), "its place to be free")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_that_takes_too_much_memory_says_so(start_worker, long_table, settings):
+    settings.READ_BYTES = 700 * 1024**2
+    start_worker("reads")
+    asked = ask_for_preview(long_table, 1, older_version=0)
+    wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "its end")
+    asked.refresh_from_db()
+    assert asked.error_code == "LAKE_READ_STOPPED"
+    assert "700 MiB of memory" in asked.error_message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_under_way_is_named_on_monitoring_and_cancelled_there(
+    start_worker, long_table, settings
+):
+    settings.READ_SECONDS = 300
+    start_worker("reads")
+    ada, ben = make_user("ada", Role.VIEWER), make_user("ben", Role.VIEWER)
+    asked = ask_for_preview(long_table, 1, ENDLESS, by=ada)
+    wait_until(RowRead.objects.filter(began_at__isnull=False).exists, "a worker")
+    wait_until(lambda: [state.busy for state in worker_states(ada)] == [1], "its report")
+    read = RowRead.objects.get()
+    others, own = PageClient(), PageClient()
+    others.force_login(ben)
+    own.force_login(ada)
+    assert "rows of v1" in others.get(reverse("monitoring")).content.decode()
+    assert others.post(reverse("cancel-read", args=[read.pk])).status_code == 403
+    assert own.post(reverse("cancel-read", args=[read.pk])).status_code == 302
+    asked.refresh_from_db()
+    assert asked.error_code == "LAKE_READ_CANCELLED"
+    assert not RowRead.objects.exists()
+    next_one = ask_for_preview(long_table, 1, by=ada)
+    wait_until(lambda: Preview.objects.get(pk=next_one.pk).read_at is not None, "the rows")
+
+
+def test_one_person_has_few_reads_at_once_and_others_keep_theirs(broker, long_table, settings):
+    settings.READS_PER_PERSON = 2
+    ada, ben = make_user("ada", Role.VIEWER), make_user("ben", Role.VIEWER)
+    for where in ("s = 'a'", "s = 'b'"):
+        ask_for_preview(long_table, 1, where, by=ada)
+    with pytest.raises(TooManyReadsError, match="2 reads of yours"):
+        ask_for_preview(long_table, 1, "s = 'c'", by=ada)
+    assert not Preview.objects.filter(where="s = 'c'").exists()
+    ask_for_preview(long_table, 1, "s = 'a'", by=ada)  # the same again is the same read
+    ask_for_preview(long_table, 1, "s = 'c'", by=ben)
+    page, api = PageClient(), PageClient()
+    page.force_login(ada)
+    answer = page.post(
+        reverse("table-preview", args=[long_table.pk]),
+        {"where": "s = 'd'", "ask": "rows"},
+        follow=True,
+    )
+    assert "2 reads of yours are at work" in answer.content.decode()
+    api.force_login(ada)
+    url = f"/api/v1/tables/{long_table.pk}/preview/?where=s%20%3D%20'd'"
+    refused = api.post(url, content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (429, "LAKE_TOO_MANY_READS")
+
+
+def test_a_person_has_few_dry_runs_and_a_bounded_number_of_jobs_at_once(
+    broker, long_table, settings
+):
+    settings.DRY_RUNS_PER_PERSON, settings.JOBS_PER_PERSON = 1, 2
+    ada, ben = make_user("ada", Role.OPERATOR), make_user("ben", Role.OPERATOR)
+    dry = "DELETE FROM sales.long WHERE s = 'a' DRY RUN"
+    job = request_job(table=long_table, sql=dry, requested_by=ada)
+    assert (job.queue, job.time_limit_s) == ("reads", settings.DRY_RUN_SECONDS)
+    with pytest.raises(TooManyJobsError, match="1 dry runs of yours"):
+        request_job(table=long_table, sql=dry, requested_by=ada)
+    request_job(table=long_table, sql="DELETE FROM sales.long WHERE s = 'a'", requested_by=ada)
+    with pytest.raises(TooManyJobsError, match="2 jobs of yours"):
+        request_job(table=long_table, sql="DELETE FROM sales.long WHERE s = 'b'", requested_by=ada)
+    request_job(table=long_table, sql=dry, requested_by=ben)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_dry_run_that_heeds_no_limit_is_ended_with_its_process(
+    start_worker, long_table, settings
+):
+    settings.DRY_RUN_SECONDS = 2
+    start_worker("reads")
+    job = request_job(
+        table=long_table,
+        kind="delete",
+        parameters={"where": ENDLESS},
+        dry_run=True,
+        requested_by=make_user("ada", Role.OPERATOR),
+    )
+    wait_until(lambda: not Job.objects.get(pk=job.pk).is_active, "its end")
+    job.refresh_from_db()
+    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
