@@ -100,24 +100,6 @@ def list_shared_counts(conflict: Conflict) -> list[tuple[int, int, int, int]]:
     return [tuple(file[name] for name in names) for file in files]
 
 
-def its_steps_and_cost_are_recorded(job: Job) -> None:
-    """Of a DELETE: each step once, in order, with what Spark counted of its tasks."""
-    attempt = job.attempt_rows.get()
-    steps = {stage.name: stage for stage in attempt.stages.all()}
-    assert list(steps) == ["read the table", "find rows", "check", "commit"]
-    assert steps["read the table"].found == "1 of 1 file"
-    matching = steps["find rows"]
-    assert (matching.found, matching.unit, matching.running) == ("1 file holds a match", "tasks", 0)
-    assert 0 < matching.done == matching.total
-    assert matching.slowest_ms is not None
-    assert all(step.finished_at for step in steps.values())
-    assert attempt.core_ms == matching.core_ms > 0
-    assert attempt.bytes_read == matching.bytes_read > 0
-    took = sum(step.took_ms for step in steps.values())
-    assert 0 < took <= (job.finished_at - job.started_at).total_seconds() * 1000
-    assert job.events.filter(message__startswith="Find rows: 1 file holds a match").exists()
-
-
 def its_worker_reports(queue: str) -> None:
     """Also while it has nothing to do; its Spark's own pages are served only where they are wanted."""
     told = WorkerReport.objects.filter(queue=queue, cores__gt=0)
