@@ -60,7 +60,7 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
         super().setup_schedule()
 
     def tick(self, *args: object, **kwargs: object) -> float:
-        """One turn, by moments of the clock as it is now."""
+        """Run one turn, by the clock's present time."""
         now_ms = self.clock.now_ms()
         if now_ms < self._latest_ms - SLACK / timedelta(milliseconds=1):
             self._heap, self._last_timestamp, self._initial_read = None, None, True

@@ -301,5 +301,5 @@ class Heartbeat:
 
 
 def _duration(milliseconds: float) -> str:
-    """For a log's line: 2 ms, 1,204.5 s."""
+    """Format a duration for a log line: 2 ms, 1,204.5 s."""
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.1f} s"

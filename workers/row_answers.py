@@ -110,7 +110,7 @@ def _order(tables: list[pa.Table], keys: list[str]) -> list[int]:
 
 
 def _limit_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many of the first as have room."""
+    """Return as many of the first rows as fit."""
     left = _MOST_CHARACTERS
     for number, row in enumerate(rows):
         left -= sum(len(text or "") for text in (*(row["before"] or ()), *(row["after"] or ())))

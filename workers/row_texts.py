@@ -12,7 +12,7 @@ from lakeui.catalog.previews import PREVIEW_TEXT
 
 
 def row_texts(rows: pa.Table) -> list[list[str | None]]:
-    """Every row as a list of texts, null for NULL."""
+    """Return every row as a list of texts, null for NULL."""
     shown = [_texts(rows.column(number)) for number in range(rows.num_columns)]
     return [list(row) for row in zip(*shown, strict=True)]
 

@@ -122,7 +122,7 @@ def _tables(script: Script, job: Job) -> list[Table]:
 
 
 def _check(command: Command, table: Table, by: User | None) -> None:
-    """As the table is now: earlier steps may have changed its columns."""
+    """Check the command on the present table: earlier steps may have changed its columns."""
     table.refresh_from_db()
     check_rights(command, table, by)
     check_command(command, table)

@@ -156,7 +156,7 @@ def application() -> str:
 
 
 def start_times() -> tuple[datetime, datetime] | None:
-    """From when until when this worker started Spark; None of a light worker."""
+    """Return when this worker began and finished starting Spark; None in a light worker."""
     return _SessionHolder.started
 
 

@@ -39,7 +39,7 @@ class StepProgress:
         self._turn_ms, self.ended_ms, self.changed = now_ms, None, True
 
     def note(self, progress: Progress) -> None:
-        """How far this turn is."""
+        """Record the progress of this turn."""
         self._turn, self.changed = progress, True
         self.times = progress.times or self.times
         if progress.stages is not None:
@@ -94,7 +94,7 @@ class StepProgress:
         }
 
     def _note_spark(self, told: StageList) -> None:
-        """Of this turn and those before, the longest stages."""
+        """Keep the longest stages of this turn and earlier ones."""
         self._spark_turn = told.total
         now = {stage.stage_id: SparkStage(**asdict(stage)) for stage in told.stages}
         self._spark = {stage.stage_id: stage for stage in longest((self._spark | now).values())}
@@ -126,7 +126,7 @@ class Stages:
             self._enter(name)
 
     def close(self) -> None:
-        """Nothing runs now."""
+        """End the running step."""
         with self._lock:
             self._close()
 

@@ -73,7 +73,7 @@ class CollationError(RequestError):
     code = "DELTA_UNSUPPORTED_COLLATION"
 
     def __init__(self, column: str) -> None:
-        """`column` is the first such."""
+        """Take the first column with a collation."""
         what = (
             f"{column} has a collation, and a Delta table here has none: it would compare by bytes."
         )

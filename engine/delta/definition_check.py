@@ -56,7 +56,7 @@ class OccupiedLocationError(RequestError):
     code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 
     def __init__(self, name: str, location: str) -> None:
-        """`name` is the table's name as the caller gave it."""
+        """Take the location, and the table's name as the caller gave it."""
         super().__init__(
             f"{name} cannot be created: {location} is not empty.",
             "Choose an empty location, write to the table that is there, or replace it with"

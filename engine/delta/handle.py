@@ -82,7 +82,7 @@ class Handle:
         return replace(self, options={**self.options, name: str(value)})
 
     def caller(self, source: DataFrame | None = None) -> CallerFrames:
-        """Where conditions and values come from."""
+        """Return the frames of conditions and values."""
         terms = has_engine_terms(self.spark)
         return CallerFrames(self.spark, source, tuple(self.frames), terms)
 
@@ -148,11 +148,7 @@ class Handle:
         return app_id, int(version)
 
     def _max_rows(self, command: Command) -> int:
-        """How many rows a file may have, as the options say, else as the session's settings do.
-
-        Raises:
-            RequestError: they say no number.
-        """
+        """Return the most rows of a file, by the options, else by the session's settings."""
         text = self.options.get(MAX_ROWS) or self.setting(f"spark.sql.files.{MAX_ROWS}") or "0"
         if not is_whole(text := text.strip()):
             what = f"{MAX_ROWS} is {text[:60]!r}."

@@ -23,7 +23,7 @@ class NotADeltaTableError(TableNotFoundError):
     code = "DELTA_MISSING_DELTA_TABLE"
 
     def __init__(self, name: str) -> None:
-        """`name` is the name or path as the caller gave it."""
+        """Take the name or path as the caller gave it."""
         super().__init__(f"`{name}` is not a Delta table.")
 
 
@@ -33,7 +33,7 @@ class NameTakenError(TableExistsError):
     code = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
     def __init__(self, name: str) -> None:
-        """`name` is the name or path as the caller gave it."""
+        """Take the name or path as the caller gave it."""
         super().__init__(
             f"Cannot create table or view {name} because it already exists.",
             "Choose another name, or create or replace it.",
@@ -46,7 +46,7 @@ class NameUnknownError(TableNotFoundError):
     code = "TABLE_OR_VIEW_NOT_FOUND"
 
     def __init__(self, name: str) -> None:
-        """`name` is the name or path as the caller gave it."""
+        """Take the name or path as the caller gave it."""
         super().__init__(
             f"The table or view {name} cannot be found.",
             "Check the name, or create it if there is none.",

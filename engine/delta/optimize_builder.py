@@ -48,7 +48,7 @@ class DeltaOptimizeBuilder:
         self._handle, self._where = handle, ""
 
     def where(self, partitionFilter: str) -> "DeltaOptimizeBuilder":  # noqa: N803 - delta-spark's
-        """Only these partitions; several filters are joined by AND."""
+        """Select partitions; several filters are joined by AND."""
         self._where = f"({self._where}) AND ({partitionFilter})" if self._where else partitionFilter
         return self
 

@@ -98,7 +98,7 @@ def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> 
 
 
 def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFrame:
-    """One row about the latest version."""
+    """Return one row about the latest version."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     row = (
         "delta",
@@ -148,7 +148,7 @@ def description_frame(
 
 
 def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
-    """One row: how many rows a MERGE changed."""
+    """Return one row: the numbers of rows changed by a MERGE."""
     counts = {name: _count(result, key) for name, key in _MERGE.items() if key}
     counts = {"num_affected_rows": sum(counts.values()), **counts}
     return _numbers(spark, counts, result)

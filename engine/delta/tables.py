@@ -232,12 +232,12 @@ class DeltaTable:
     # --- what is known of it ---
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """Its commits, latest first."""
+        """Return its commits, latest first."""
         with delta_errors():
             return history_frame(self._handle.spark, self._handle.table, limit)
 
     def detail(self) -> DataFrame:
-        """One row about the latest version."""
+        """Return one row about the latest version."""
         with delta_errors():
             snapshot = self._handle.table.snapshot()
             return detail_frame(self._handle.spark, snapshot, self._handle.name)

@@ -121,7 +121,7 @@ def _build_task(
 
 
 def compact_bin(job: CompactionJob, number: int) -> pa.RecordBatch:
-    """One bin, on an executor: its number, the new file's action, each source's physical rows."""
+    """Compact one bin on an executor; return its number, the file's action, sources' rows."""
     sources = job.bins[number]
     values = sources[0].partition_values
     partition = tuple(values.get(field.physical_name) or None for field in job.target.partitions)
@@ -187,10 +187,7 @@ def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatc
 
 
 def _source_names(job: CompactionJob, file: pa.Schema) -> list[str | None]:
-    """For each column of the target its name in the file, found as every reader finds it.
-
-    Columns of row ids go by their names alone: older files have them without an id.
-    """
+    """Return each target column's name in the file, found as every reader finds it."""
     fields, columns = list(file), job.target.schema
     modes = ("none" if column.name in job.row_columns else job.mapping_mode for column in columns)
     places = (

@@ -50,7 +50,7 @@ class LakeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """How it is requested."""
+        """Return the format's name."""
         return NAME
 
     def schema(self) -> spark_types.StructType:

@@ -104,7 +104,7 @@ class LakeReader(DataSourceReader):
         return self._shape.read(partition)
 
     def _push(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Files are pruned by filters, rows are left to Spark: every filter is given back."""
+        """Use filters to prune files, and yield every filter back: Spark filters the rows."""
         for filter_ in filters:
             condition = to_condition(filter_, self._shape.schema)
             if condition is not None:
@@ -162,7 +162,7 @@ def refuse_variants(table: str, schema: spark_types.StructType, purpose: str) ->
 
 
 def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
-    """Files in their order as pieces of work, small ones together."""
+    """Return files in order as units of work, small ones together."""
     pieces: list[list[str]] = []
     room = 0
     for add in adds:

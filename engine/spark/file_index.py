@@ -214,7 +214,7 @@ class SparkFileIndex:
         return self._roots
 
     def inputFiles(self) -> Any:  # noqa: ANN401, N802
-        """Every file."""
+        """Return every file."""
         inside: Any = self._spark
         gateway = inside.sparkContext._gateway
         paths = self._current().paths
@@ -231,7 +231,7 @@ class SparkFileIndex:
         """Do nothing: nothing is cached."""
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: ANN401, N802
-        """Not measured."""
+        """Return None: the time is not measured."""
         inside: Any = self._spark
         return keep_in_jvm(
             inside.sparkContext, "None", lambda: inside._jvm.scala.Option.apply(None)

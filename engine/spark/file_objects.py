@@ -21,17 +21,7 @@ def directories(
     values: pa.Table,
     files: Sequence[tuple[str, int, int]],
 ) -> Any:  # noqa: ANN401 - the JVM's
-    """Each file as a partition of its own.
-
-    Args:
-        spark: any session.
-        schema: of the constants of the files.
-        values: these, a row a file.
-        files: path, bytes, and time of the last change in milliseconds.
-
-    Returns:
-        A `Seq[PartitionDirectory]`.
-    """
+    """Return each file as a partition of its own."""
     kind = spark_types.ArrayType(
         spark_types.StructType()
         .add("values", _nullable(schema))

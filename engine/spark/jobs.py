@@ -159,11 +159,11 @@ class _RemoteGroup:
         return False
 
     def look(self, stage: str, *, timed: bool, in_haste: bool = False) -> Progress:  # noqa: ARG002
-        """Nothing is known."""
+        """Return no counts: the server reports none."""
         return Progress(stage, 0, 0, counts=TaskCounts())
 
     def settle(self) -> None:
-        """There is nothing to count."""
+        """Do nothing: there is nothing to count."""
 
 
 class _Watcher(threading.Thread):

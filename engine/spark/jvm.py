@@ -55,13 +55,13 @@ def column_of(expression: Any, session: SparkSession) -> Column:  # noqa: ANN401
 
 
 def sql_package(session: SparkSession) -> Any:  # noqa: ANN401
-    """`org.apache.spark.sql`."""
+    """Return `org.apache.spark.sql`."""
     inside: Any = session
     return keep_in_jvm(inside.sparkContext, "sql", lambda: inside._jvm.org.apache.spark.sql)
 
 
 def expressions(session: SparkSession) -> Any:  # noqa: ANN401
-    """`org.apache.spark.sql.catalyst.expressions`."""
+    """Return `org.apache.spark.sql.catalyst.expressions`."""
     return keep_in_jvm(
         session.sparkContext, "expressions", lambda: sql_package(session).catalyst.expressions
     )

@@ -52,7 +52,7 @@ def _field_shown(field: StructField) -> str:
 
 
 def fit_text_lengths(value: Column, data_type: DataType) -> Column:
-    """Texts as Spark stores them: spaces beyond a limit cut off, CHAR filled up with spaces."""
+    """Fit texts as Spark stores them: cut spaces beyond a limit, pad CHAR with spaces."""
     result = value
     match data_type:
         case _ if not has_limits(data_type):

@@ -129,7 +129,7 @@ def _s3(bucket: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _s3_provider(options: _Options, *, has_keys: bool, has_token: bool) -> str | None:
-    """Who gives S3A its credentials; None for Hadoop's own chain: environment, then instance."""
+    """Return S3A's credentials provider; None for Hadoop's chain: environment, then instance."""
     if options.is_true("skip_signature"):
         return f"{_S3A}.AnonymousAWSCredentialsProvider"
     if has_keys:

@@ -281,7 +281,7 @@ _OPERATORS: dict[str, Callable[..., SparkColumn]] = {
 
 
 def aggregate_sql(call: AggregateCall) -> str:
-    """`function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
+    """Render `function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
     arguments = ", ".join(_sql(argument) for argument in call.arguments) or "*"
     distinct = "DISTINCT " if call.distinct else ""
     condition = f" FILTER (WHERE {_sql(call.condition)})" if call.condition is not None else ""
@@ -289,7 +289,7 @@ def aggregate_sql(call: AggregateCall) -> str:
 
 
 def window_sql(call: WindowCall) -> str:
-    """`function(arguments) OVER (PARTITION BY … ORDER BY …)`."""
+    """Render `function(arguments) OVER (PARTITION BY … ORDER BY …)`."""
     arguments = ", ".join(_sql(argument) for argument in call.arguments)
     if not arguments and call.function == "count":
         arguments = "*"
@@ -304,7 +304,7 @@ def window_sql(call: WindowCall) -> str:
 
 
 def sort_sql(key: SortKey) -> str:
-    """`value ASC | DESC NULLS FIRST | LAST`."""
+    """Render `value ASC | DESC NULLS FIRST | LAST`."""
     direction = "DESC" if key.descending else "ASC"
     return f"{_sql(key.value)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 

@@ -169,7 +169,7 @@ def _deletion(merge: VectorMerge, row: dict[str, object]) -> FileDeletion:
 
 
 def gather_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One task's positions as a bitmap for each file."""
+    """Gather one task's positions into a bitmap for each file."""
     bitmaps: dict[int, BitMap64] = {}
     for batch in batches:
         _gather(bitmaps, batch)

@@ -154,7 +154,7 @@ def _is_own(relation: NamedRelation, own: frozenset[str]) -> bool:
 def _iter_cte_queries(
     node: Java, own: frozenset[str]
 ) -> Iterator[tuple[Java, frozenset[str], bool]]:
-    """Each query of a WITH sees the names before it; the query after it sees all."""
+    """Yield each query of a WITH with the names before it, and the main query with all."""
     recursive = bool(node.allowRecursion())
     for cte in iter_seq(node.cteRelations()):
         name = str(cte._1()).lower()

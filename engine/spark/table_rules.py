@@ -244,7 +244,7 @@ def _not_null(
 def _every_field(
     schema: StructType, prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """Columns and the fields of structs, by their paths."""
+    """Yield columns and the fields of structs, by their paths."""
     for field in schema:
         path = (*prefix, field.name)
         yield path, field

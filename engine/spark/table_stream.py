@@ -83,7 +83,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """How far the table is."""
+        """Return the table's latest offset."""
         return Position(self._newest() + 1).to_json(self._table_id)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802

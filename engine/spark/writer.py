@@ -149,7 +149,7 @@ def data_target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
 
 
 def change_target(table: TableFiles) -> FileTarget:
-    """Where files of row changes go: the table's columns and `_change_type`."""
+    """Return the target of change data files: the table's columns and `_change_type`."""
     target = replace(
         file_target(table),
         directory="_change_data",
@@ -161,7 +161,7 @@ def change_target(table: TableFiles) -> FileTarget:
 
 
 def file_target(table: TableFiles) -> FileTarget:
-    """Where and how executors write files of the table."""
+    """Return the target for executors that write files of the table."""
     return FileTarget(
         table_uri=table.uri,
         schema=table.data_schema,

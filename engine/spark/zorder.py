@@ -140,10 +140,7 @@ def boundaries_of(values: pa.Array, bits: int) -> pa.Array:
 
 
 def _rank_values(values: pa.Array, boundaries: pa.Array) -> npt.NDArray[np.int64]:
-    """How many boundaries are at or below each value; null ranks lowest.
-
-    Both are sorted together, the boundaries first among equals.
-    """
+    """Rank each value by the number of boundaries at or below it; null ranks lowest."""
     together = pa.concat_arrays([boundaries.cast(values.type), values])
     order = pc.array_sort_indices(together).to_numpy()
     is_boundary = order < len(boundaries)

@@ -52,7 +52,7 @@ class BoundedBodies:
 
 
 def limit_of(path: str) -> int:
-    """How many bytes a request to this address may bring."""
+    """Return the most bytes of a request to this address."""
     if _TAKES_FILES.match(path):
         return int(settings.MAX_UPLOAD_BYTES) + _FORM_AROUND_A_FILE
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)

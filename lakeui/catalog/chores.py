@@ -1,4 +1,4 @@
-"""What a table may need: compaction, purging, cleaning up, clustering. In numbers, and whether it is due."""
+"""A table's chores: compaction, clustering, purging, cleaning up, and whether each is due."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chore:
-    """`count` of `of` are what it would do away with; `statement` is the job that does it.
+    """A chore; `count` of `of` are its targets; `statement` is its job.
 
-    `of` is 0 where it is not recorded. `from_moment` is when it may begin, where it must wait.
+    `of` is 0 if not recorded. `from_moment` is the earliest start, if it must wait.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Chore:
 
 
 def chores(table: Table, not_clustered: UnclusteredFiles | None) -> list[Chore]:
-    """What there is to do, due or not; nothing of what a table has none of."""
+    """Return the chores of a table, due or not; none without anything to do."""
     needed = [*_compact(table), *_cluster(table, not_clustered), *_purge(table), *_vacuum(table)]
     return sorted(needed, key=lambda chore: not chore.is_due)
 
@@ -97,5 +97,5 @@ def _vacuum(table: Table) -> Iterator[Chore]:
 
 
 def _is_due(table: Table, condition: Q) -> bool:
-    """Judge a table by the condition that lists of tables are judged by."""
+    """Judge a table by the condition of lists of tables."""
     return Table.objects.filter(condition, pk=table.pk).exists()

@@ -1,4 +1,4 @@
-"""Files of older versions that lie beside the table until a VACUUM deletes them."""
+"""Files of older versions, stored until a VACUUM deletes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lakeui.catalog import log_values
 
 
 class Tombstone(NamedTuple):
-    """When a file was removed, in ms, and its size, as far as the log says."""
+    """The time of a file's removal, in ms, and its size, as recorded in the log."""
 
     removed_ms: int | None
     size: int | None
@@ -22,7 +22,7 @@ class Tombstone(NamedTuple):
 
 @dataclass(slots=True)
 class DeadFiles:
-    """Their sums, as of the removals since `since_ms`; `first_ms` is when the first was removed.
+    """Sums over dead files, by the removals since `since_ms`; `first_ms` is the first removal.
 
     `retention_ms` is how long a file is kept, as VACUUM takes it.
     """
@@ -37,7 +37,7 @@ class DeadFiles:
     def from_snapshot(
         cls, snapshot: Snapshot, files: pa.Table, vacuumed_at: datetime | None
     ) -> "DeadFiles":
-        """Of the tombstones that a log still has; `files` is `snapshot.files()`."""
+        """Sum the tombstones still in a log; `files` is `snapshot.files()`."""
         retention_ms = surely_ms(snapshot.properties.deleted_file_retention_ms)
         since_ms = vacuum_horizon_ms(vacuumed_at, retention_ms)
         dead = _dead(snapshot.state.tombstones, files, since_ms)
@@ -46,7 +46,7 @@ class DeadFiles:
         return cls(since_ms, retention_ms, dead.num_rows, size, first)
 
     def dead_file(self, tombstones: Iterable[Tombstone]) -> Tombstone | None:
-        """What the tombstones of a path that is not live come to; None if a VACUUM took the file."""
+        """Return the dead file of a path's tombstones; None if a VACUUM deleted it."""
         recent = [gone for gone in tombstones if (gone.removed_ms or 0) >= self.since_ms]
         if not recent:
             return None
@@ -55,7 +55,7 @@ class DeadFiles:
         return Tombstone(max(removed, default=None), max(sizes, default=None))
 
     def count(self, file: Tombstone, sign: int) -> None:
-        """A file became dead (1), or is so no more (-1): `first_ms` is not changed by that."""
+        """Count a file that became dead (1), or is no longer (-1), which leaves `first_ms`."""
         self.files += sign
         self.size += sign * (file.size or 0)
         if sign > 0 and file.removed_ms is not None:
@@ -63,7 +63,7 @@ class DeadFiles:
             self.first_ms = file.removed_ms if first is None else min(first, file.removed_ms)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of `Table` about them: VACUUM may delete the first from `vacuum_from` on."""
+        """Return the fields of `Table` about them: from `vacuum_from` on VACUUM may delete them."""
         first = self.first_ms
         return {
             "dead_file_count": self.files,
@@ -73,7 +73,7 @@ class DeadFiles:
 
 
 def vacuum_horizon_ms(vacuumed_at: datetime | None, retention_ms: int) -> int:
-    """What was removed before this time, in ms, was deleted by the last VACUUM."""
+    """Return the time in ms before which the last VACUUM deleted all removed files."""
     if vacuumed_at is None:
         return 0
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ def vacuum_horizon_ms(vacuumed_at: datetime | None, retention_ms: int) -> int:
 
 
 def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
-    """One row a path, as of its last removal: until then other deletion vectors kept it alive."""
+    """Return one row per path, by its last removal: earlier deletion vectors kept it alive."""
     removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
     recent = tombstones.filter(pc.greater_equal(removed, pa.scalar(since_ms, pa.int64())))
     paths = recent.column("path")

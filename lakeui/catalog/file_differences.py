@@ -52,7 +52,7 @@ class FileDifference:
 
 
 def file_difference(table: Table, older: int, newer: int) -> FileDifference:
-    """After `older`, up to `newer`, from the mirrored files of the commits between."""
+    """Compare files after `older`, up to `newer`, by the mirrored files of the commits between."""
     between = table.commits.filter(version__gt=older, version__lte=newer)
     counted = between.values_list("files_added", "files_removed", "files_mirrored")
     whole = all(added + removed <= mirrored for added, removed, mirrored in counted.order_by())

@@ -34,7 +34,7 @@ class MirroredFileIndex:
     """The files of a version as they were read, and the paths changed since."""
 
     def __init__(self, files: pa.Table, tombstones: pa.Table) -> None:
-        """Of `snapshot.files()` with its column `dv_id`, and of the tombstones of the state."""
+        """Index `snapshot.files()` with its column `dv_id`, and the tombstones of the state."""
         rows, deleted = files.column("num_records"), count_deleted_rows(files)
         self._live = _NumberRows(files, (files.column("size"), rows, deleted))
         removed = tombstones.column("deletion_timestamp")

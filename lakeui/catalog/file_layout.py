@@ -88,7 +88,7 @@ class UnclusteredFiles:
 
 
 def file_layout(table: Table) -> FileLayout:
-    """How a table's mirrored live files lie: by partition and by size."""
+    """Return the layout of a table's mirrored live files by partition and by size."""
     rows = table.live_files.order_by().values_list(
         "partition_values", "size_bytes", "row_count", "deleted_row_count"
     )
@@ -96,7 +96,7 @@ def file_layout(table: Table) -> FileLayout:
 
 
 def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
-    """Files by size from 64 KiB to 2 GiB, each bin twice the one before; the first and the last are open."""
+    """Sort files into bins of doubling sizes, from 64 KiB to 2 GiB, with open ends."""
     bounds = [_SMALLEST << n for n in range(_DOUBLINGS + 1)]
     bins = [SizeBin(low, high) for low, high in zip([0, *bounds], [*bounds, None], strict=True)]
     for size in sizes:

@@ -32,7 +32,7 @@ class FileSums:
 
     @classmethod
     def from_files(cls, files: pa.Table) -> "FileSums":
-        """Of `snapshot.files()`."""
+        """Sum `snapshot.files()`."""
         size, rows = files.column("size"), files.column("num_records")
         vectors = files.column("deletion_vector")
         return cls(
@@ -69,7 +69,7 @@ class FileSums:
 
 
 def count_deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
-    """How many rows the vector of each file marks, null without one."""
+    """Return the number of rows marked by each file's vector, null without one."""
     cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
         files.column("deletion_vector"), "cardinality"
     )

@@ -88,7 +88,7 @@ class CommitFilter(django_filters.FilterSet):
     def filter_partition(
         self, commits: QuerySet[Commit], _name: str, text: str
     ) -> QuerySet[Commit]:
-        """One path segment a partition column: `a=1/b=2`, or `a=1, b=2`."""
+        """Filter by partition, one path segment per column: `a=1/b=2`, or `a=1, b=2`."""
         pairs = [part.partition("=") for part in text.replace("/", ",").split(",") if part.strip()]
         newest = commits.order_by("-version").values_list("pk", flat=True)[:PARTITION_VERSIONS]
         touched = CommitFile.objects.filter(commit__in=list(newest))

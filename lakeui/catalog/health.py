@@ -6,7 +6,7 @@ from django.db.models.functions import Now
 
 
 class Health(TextChoices):
-    """The worst thing that is true of a table."""
+    """The worst condition of a table."""
 
     UNREACHABLE = "unreachable", "cannot be read"
     PENDING = "pending", "its log was not read yet"

@@ -61,7 +61,7 @@ class DiffSection:
 
 
 def section(name: str, before: Sequence[str], after: Sequence[str]) -> DiffSection:
-    """Two lists of lines, compared."""
+    """Compare two lists of lines."""
     return DiffSection(name, tuple(_compare_lines(before, after)))
 
 
@@ -82,7 +82,7 @@ def _compare_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[Diff
 
 
 def _keys(lines: Sequence[str]) -> Iterator[Key]:
-    """Each line with the subjects around it, and how often it stood there before: no two alike."""
+    """Return each line with its surrounding subjects and earlier occurrences: unique keys."""
     around: list[tuple[int, str]] = []
     seen: Counter[Key] = Counter()
     for text in lines:

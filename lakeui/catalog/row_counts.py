@@ -48,7 +48,7 @@ def rows_of(commit: Commit) -> RowCounts:
 
 
 def rows_in(operation: str, metrics: Mapping[str, Any]) -> RowCounts:
-    """From the metrics of an operation, by its name or a job's kind, as far as they say."""
+    """Return counts from the metrics of an operation, by its name or a job's kind."""
     named = operation_named(operation)
     if not named.changes_rows:
         return _UNKNOWN

@@ -21,7 +21,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_count(number: float) -> str:
-    """1,204."""
+    """Format a count as 1,204."""
     return f"{number:,}".replace("-", MINUS)
 
 
@@ -31,7 +31,7 @@ def format_position(per_cent: float) -> str:
 
 
 def format_duration(milliseconds: float) -> str:
-    """7 min 42 s: two units at most."""
+    """Format a duration as 7 min 42 s: two units at most."""
     whole_ms = round(abs(milliseconds))
     seconds = whole_ms / 1000
     if whole_ms < 1000:
@@ -51,7 +51,7 @@ def format_duration(milliseconds: float) -> str:
 
 
 def format_ago(moment: datetime, now: datetime) -> str:
-    """12 min ago, in 4 s, just now."""
+    """Format a time as 12 min ago, in 4 s, just now."""
     elapsed = now - moment
     if abs(elapsed) < timedelta(seconds=2):
         return "just now"

@@ -64,7 +64,7 @@ class AsyncClient:
         return AsyncJob(self, await self.play(flows.read_job(job_id)))
 
     async def conflict(self, conflict_id: int) -> Conflict:
-        """One conflict, with both sides and how to avoid it in `raw`."""
+        """Return one conflict, with both sides and how to avoid it in `raw`."""
         return await self.play(flows.read_conflict(conflict_id))
 
     async def conflicts(self, **filters: str) -> AsyncIterator[Conflict]:
@@ -153,7 +153,7 @@ class AsyncTable(Commands[Awaitable[AsyncJob]]):
         return self.record
 
     def conflicts(self, **filters: str) -> AsyncIterator[Conflict]:
-        """Its conflicts, the latest first."""
+        """Return its conflicts, the latest first."""
         return self._client.conflicts(table=self.record.name, **filters)
 
     async def _request(self, body: Mapping[str, Any], key: str) -> AsyncJob:

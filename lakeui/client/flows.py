@@ -315,7 +315,7 @@ def _conflict_of(job: JobRecord) -> Flow[Conflict | None]:
 
 
 def read_conflict(conflict_id: int) -> Flow[Conflict]:
-    """One conflict, with both sides and the ways to avoid it in `raw`."""
+    """Return one conflict, with both sides and how to avoid it in `raw`."""
     return (
         yield from read(
             ClientCall("GET", f"{PREFIX}conflicts/{conflict_id}/"), Conflict.from_answer

@@ -38,7 +38,7 @@ class TableRecord:
 
     @classmethod
     def from_answer(cls, told: Mapping[str, Any]) -> "TableRecord":
-        """From an answer."""
+        """Build a record from an answer."""
         return cls(
             told["id"],
             told["name"],
@@ -143,7 +143,7 @@ class Conflict:
 
     @classmethod
     def from_answer(cls, told: Mapping[str, Any]) -> "Conflict":
-        """From an answer: of a list, or of one conflict."""
+        """Build a conflict from an answer: of a list, or of one conflict."""
         rows = told["row_count"]
         return cls(
             **{name: told[name] for name in _AS_TOLD},

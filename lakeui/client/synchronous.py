@@ -71,7 +71,7 @@ class Client:
         return Job(self, self.play(flows.read_job(job_id)))
 
     def conflict(self, conflict_id: int) -> Conflict:
-        """One conflict, with both sides and how to avoid it in `raw`."""
+        """Return one conflict, with both sides and how to avoid it in `raw`."""
         return self.play(flows.read_conflict(conflict_id))
 
     def conflicts(self, **filters: str) -> Iterator[Conflict]:
@@ -159,7 +159,7 @@ class Table(Commands[Job]):
         return self.record
 
     def conflicts(self, **filters: str) -> Iterator[Conflict]:
-        """Its conflicts, the latest first."""
+        """Return its conflicts, the latest first."""
         return self._client.conflicts(table=self.record.name, **filters)
 
     def _request(self, body: Mapping[str, Any], key: str) -> Job:

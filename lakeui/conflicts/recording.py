@@ -168,7 +168,7 @@ def _ends(file: SideFile) -> tuple[str, str]:
 
 
 def _value_sort_key(value: str) -> tuple[bool, float, str]:
-    """Numbers by size, before texts by their letters."""
+    """Sort numbers by size, before texts by their letters."""
     try:
         return False, float(value), value
     except ValueError:

@@ -28,7 +28,7 @@ def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:
 
 
 def redact_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[Conflict]:
-    """Each as `redact_conflict` has it."""
+    """Yield each conflict as `redact_conflict` returns it."""
     return (redact_conflict(conflict, reader) for conflict in conflicts)
 
 

@@ -42,7 +42,7 @@ def conflicts_of(table: Table) -> QuerySet[Conflict]:
 
 
 def effects_of(table: Table, version: int) -> VersionEffects:
-    """Of a version, as far as conflicts are on record here."""
+    """Return a version's effects, as far as conflicts are recorded here."""
     of_it = conflicts_of(table)
     overlaps = of_it.filter(winning_version=version).defer("facts").select_related("job")
     conflicts = of_it.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
@@ -54,7 +54,7 @@ def effects_of(table: Table, version: int) -> VersionEffects:
 
 
 def count_aborted_by_version(table: Table, low: int, high: int) -> dict[int, int]:
-    """How many attempts each version of a span aborted."""
+    """Count the attempts aborted by each version of a span."""
     overlaps = conflicts_of(table).filter(winning_version__range=(low, high))
     return _count_by_version(
         overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version")
@@ -62,7 +62,7 @@ def count_aborted_by_version(table: Table, low: int, high: int) -> dict[int, int
 
 
 def count_resolved_by_version(table: Table, low: int, high: int) -> dict[int, int]:
-    """How many conflicts each version of a span resolved before it landed."""
+    """Count the conflicts that each version of a span resolved before it landed."""
     conflicts = conflicts_of(table).filter(kind=Conflict.Kind.RESOLVED)
     became = conflicts.annotate(version=BECAME)
     return _count_by_version(became.filter(version__range=(low, high)).values_list("version"))

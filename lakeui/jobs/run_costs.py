@@ -53,7 +53,7 @@ def cost_of(
 
 
 def costs_of(jobs: Iterable[Job]) -> dict[UUID, RunCost]:
-    """Of each job of a page, by its id: one query."""
+    """Return the cost of each job of a page, by its id: one query."""
     attempts: defaultdict[UUID, list[JobAttempt]] = defaultdict(list)
     rehearsals = {job.pk: job.dry_run for job in jobs}
     for attempt in JobAttempt.objects.filter(job__in=rehearsals).defer("message"):

@@ -201,7 +201,7 @@ def _earlier(job: Job) -> Sequence[Job]:
 
 
 def _facts_of(jobs: Sequence[Job]) -> tuple[RunFacts, ...]:
-    """Two queries, however many there are."""
+    """Return the facts of jobs, always in two queries."""
     attempts: defaultdict[UUID, list[JobAttempt]] = defaultdict(list)
     for attempt in JobAttempt.objects.filter(job__in=jobs).defer("message").order_by("number"):
         attempts[attempt.job_id].append(attempt)

@@ -158,11 +158,7 @@ def set_enabled(schedule: Schedule, *, enabled: bool) -> None:
 
 
 def next_due(cron: str, after: datetime) -> datetime:
-    """When a cron text is due next, in UTC.
-
-    Raises:
-        RequestError: it is no cron text, or never due.
-    """
+    """Return when a cron text is due next, in UTC."""
     moment = after.astimezone(UTC)
     try:
         schedule = crontab(**_fields(cron), nowfun=lambda: moment)
@@ -176,11 +172,7 @@ def next_due(cron: str, after: datetime) -> datetime:
 
 
 def next_runs(cron: str, after: datetime, count: int = 5) -> list[datetime]:
-    """When a cron text is due the next times, in UTC.
-
-    Raises:
-        RequestError: it is no cron text, or never due.
-    """
+    """Return the next due times of a cron text, in UTC."""
     runs: list[datetime] = []
     for _ in range(count):
         runs.append(next_due(cron, runs[-1] if runs else after))

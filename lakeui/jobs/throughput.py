@@ -23,7 +23,7 @@ class WriteThroughput:
     is_own: bool
 
     def duration_ms(self, size_bytes: int) -> int:
-        """How long writing so much may take."""
+        """Return the expected duration of writing this many bytes."""
         return round(size_bytes / self.bytes_per_second * 1000)
 
 

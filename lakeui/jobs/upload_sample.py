@@ -54,11 +54,7 @@ def guess_source(upload: Upload) -> FileSource:
 
 
 def sample_upload(upload: Upload, source: FileSource, chosen: Mapping[str, str]) -> FileSample:
-    """Its columns, of chosen types or inferred, and its first rows.
-
-    Raises:
-        RequestError: it cannot be read; `field` names the part.
-    """
+    """Return its columns, of chosen types or inferred, and its first rows."""
     path = path_of(upload)
     if source.format in {"csv", "json"}:
         return sample_file(source, path, chosen)

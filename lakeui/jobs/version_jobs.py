@@ -56,7 +56,7 @@ def _span_ms(began: datetime | None, ended: datetime | None) -> int | None:
 
 
 def makers_of(table: Table, first: int, last: int) -> Mapping[int, VersionJob]:
-    """Who of ours made the versions of a range."""
+    """Return our jobs behind the versions of a range."""
     rows = table.jobs.filter(
         filter_current_table(table, "finished_at"),
         committed_version__range=(first, last),

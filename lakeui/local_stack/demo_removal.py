@@ -47,7 +47,7 @@ class Demo:
 
 
 def demo_of_installation() -> Demo:
-    """As it is now."""
+    """Return the present demo."""
     tables = list(demo_tables().order_by("name"))
     jobs = Job.objects.filter(table__in=tables)
     return Demo(

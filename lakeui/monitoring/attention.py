@@ -273,7 +273,7 @@ class Attention:
 def attention(
     user: Person, now: datetime, day: ConflictsOfDay, muted: ActiveMutes, most: int
 ) -> Attention:
-    """Return what needs attention now, at most so many items of each condition."""
+    """Return the items that need attention now, at most `most` of each condition."""
     request = AttentionRequest(user, now, day, muted, most)
     items: list[WordedItem] = []
     counts: dict[Condition, int] = {}

@@ -19,7 +19,7 @@ NONE = (0,)  # of no row, so that a page asks as often whether there is somethin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionItem:
-    """One cause. `since`: when it began, where that is known; `facts`: its figures by name."""
+    """One cause. `since`: its start, if known; `facts`: its figures by name."""
 
     condition: Condition
     table: Table | None = None

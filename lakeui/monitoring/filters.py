@@ -48,7 +48,7 @@ def trail() -> QuerySet[LogEntry]:
 
 
 def _ids_of(things: Collection[str]) -> list[int]:
-    """By number: a join with the few kinds there are would spoil the order by time."""
+    """Return content types by id: a join with their small table would spoil the order by time."""
     models = [model for model in apps.get_models() if model._meta.model_name in things]
     return [kind.pk for kind in ContentType.objects.get_for_models(*models).values()]  # kept there
 
@@ -81,7 +81,7 @@ class AuditFilter(django_filters.FilterSet):
     def filter_table(
         self, entries: QuerySet[LogEntry], _name: str, text: str
     ) -> QuerySet[LogEntry]:
-        """Each kind of entry is found by its own index; then they are put in order."""
+        """Find each kind of entry by its own index, then order them."""
         is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))

@@ -18,7 +18,7 @@ _LABELS = ["operation", "outcome"]
 
 
 def histograms() -> Iterator[Metric]:
-    """Of commits, checks for conflicts, jobs and their time in the queue; dry runs left out."""
+    """Yield histograms of commits, conflict checks, jobs and queue times, without dry runs."""
     yield _stage_metric(
         "lakeui_commit_duration_seconds",
         "Writing a version to the log, all tries of an attempt.",
@@ -58,7 +58,7 @@ def _span_metric(name: str, words: str, labeled: QuerySet[Any]) -> Metric:
 def _family(
     name: str, words: str, labeled: QuerySet[Any], column: str, bounds: Mapping[float, object]
 ) -> Metric:
-    """One query: how many are within each bound, and the sum, by labels."""
+    """Count those within each bound, and sum, by labels: one query."""
     within = {
         f"le_{place}": Count("pk", Q(**{f"{column}__lte": bound}))
         for place, bound in enumerate(bounds.values())

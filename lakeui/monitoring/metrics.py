@@ -28,17 +28,17 @@ from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
 
 def exposition() -> bytes:
-    """All metrics in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(LakeCollector())
     return generate_latest(registry)
 
 
 class LakeCollector(Collector):
-    """Every metric, a handful of queries whatever the number of rows."""
+    """Every metric, in a constant number of queries."""
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing ahead of time: the database may not be there yet."""
+        """Describe nothing ahead of time: the database may not exist yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -120,7 +120,7 @@ TABLE_GAUGES = {
     "small_files": ("small_file_count", "Live files below the small-file size."),
     "deleted_rows": ("deleted_row_count", "Rows that deletion vectors hide."),
 }
-"""By name: where the table has it, and what it is. `_count` ends names of histograms alone."""
+"""By name: the table's field, and the help text. Only names of histograms end in `_count`."""
 
 
 def _tables() -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Muted checks, the tables that the trail names, alerts, and the outboxes of alerts and of lineage."""
+"""Mutes, the tables of audit entries, alerts, and the outboxes of alerts and of lineage."""
 
 import uuid
 
@@ -13,7 +13,7 @@ from lakeui.monitoring.conditions import Condition, condition_choices
 
 
 class Mute(models.Model):
-    """A check that says nothing until a moment: of one table, or of all where none is named."""
+    """A condition muted until a time: for one table, or for all if none is named."""
 
     about = models.CharField(max_length=20)  # a value of `Condition`
     table = models.ForeignKey(
@@ -43,12 +43,12 @@ class Mute(models.Model):
 
     @property
     def label(self) -> str:
-        """What the check is called."""
+        """The label of the condition."""
         return str(Condition(self.about).label) if self.about in Condition.values else self.about
 
 
 class AuditedTable(models.Model):
-    """A table that an entry of the audit log names; a number, for the trail outlives the table."""
+    """A table in an audit entry, by id, because the audit log outlives the table."""
 
     entry = models.ForeignKey(LogEntry, on_delete=models.CASCADE, related_name="audited_tables")
     table_pk = models.BigIntegerField()
@@ -63,7 +63,7 @@ class AuditedTable(models.Model):
 
 
 class AlertChannel(models.Model):
-    """Where alerts go: a webhook, or addresses of people. Its URL and its secret are kept sealed."""
+    """The target of alerts: a webhook, or people's addresses. URL and secret are encrypted."""
 
     class Kind(models.TextChoices):
         WEBHOOK = "webhook", "Webhook (JSON)"
@@ -91,11 +91,11 @@ class AlertChannel(models.Model):
 
 
 class AlertRule(models.Model):
-    """What is told to a channel: a condition, of tables whose names match.
+    """A rule for a channel: a condition on tables whose names match.
 
-    `threshold` null is the condition's own. After a message the rule's next waits for
-    `group_minutes`, and tells everything that came meanwhile. What still holds is told again after
-    `repeat_hours`; 0: never.
+    `threshold` null is the condition's own. After a message the rule's next one waits for
+    `group_minutes`, and reports everything found meanwhile. A lasting finding is reported again
+    after `repeat_hours`; 0: never.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -118,7 +118,7 @@ class AlertRule(models.Model):
 
 
 class AlertFinding(models.Model):
-    """Something that a rule found and that still holds, or was not told yet."""
+    """A rule's finding, lasting or not reported yet."""
 
     rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="findings")
     key = models.CharField(max_length=120)  # of one thing, the same at each look
@@ -180,10 +180,10 @@ class AlertDelivery(Delivery):
 
 
 class LineageEvent(Delivery):
-    """An event of a run, as OpenLineage has it; `content` goes when it is delivered.
+    """An event of a run, as OpenLineage has it; `content` is deleted when it is delivered.
 
-    A run is that of a job, of a step of a script, or of the attempts at a transaction that a program
-    elsewhere reported. It has one event of a type.
+    A run is that of a job, of a step of a script, or of the attempts at a reported transaction. It
+    has one event of each type.
     """
 
     class Type(models.TextChoices):

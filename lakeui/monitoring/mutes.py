@@ -69,10 +69,10 @@ def mute(
     now: datetime,
     reason: str = "",
 ) -> Mute:
-    """Mute a check, or change until when; it is on record in the audit log.
+    """Mute a condition, or change the end of its mute; recorded in the audit log.
 
     Raises:
-        RequestError: until a moment that is past or too far, or too much is muted.
+        RequestError: the end is past or too far, or too much is muted.
     """
     if not now < until <= now + LONGEST:
         msg = "A check is muted until a moment within the next 90 days."

@@ -44,7 +44,7 @@ class Worker:
 
 
 def queues() -> tuple[Queue, ...]:
-    """Every queue, as the job rows have it: they are the truth, the broker's messages a wake-up."""
+    """Return every queue by the job rows, which are the truth; broker messages are wake-ups."""
     waiting = CLAIMABLE
     running = Q(state__in=Job.AT_WORK) & ~waiting
     rows = (

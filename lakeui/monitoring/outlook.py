@@ -290,7 +290,7 @@ def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
 
 
 def _records(table: Table, operation: str) -> dict[str, PairRecord]:
-    """How recorded overlaps with a job ended, by the winning commit's operation: one query."""
+    """Return the ends of recorded overlaps with a job, by the winning operation: one query."""
     since = timezone.now() - timedelta(days=PAIR_DAYS)
     conflicts = Conflict.objects.filter(
         table=table, occurred_at__gte=since, current_operation=operation

@@ -1,7 +1,7 @@
-"""What happened in the lake since a moment, for the first page and its REST twin.
+"""The lake's activity since a time, for the first page and its REST twin.
 
-However many tables and versions there are, each question is answered from an index or from hours
-that the mirror counted: nothing here walks all commits.
+However many tables and versions there are, each question is answered from an index or from the
+mirror's hourly sums: nothing here scans all commits.
 """
 
 from collections import defaultdict
@@ -45,9 +45,10 @@ class Lake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What happened since a moment; `growth_bytes` in whole hours, None where not theirs to sum.
+    """Activity since a time; `growth_bytes` in whole hours, None if hidden tables prevent the sum.
 
-    `job_count` are the jobs requested since then, `failed_job_count` those that failed since then.
+    `job_count` counts the jobs requested since then, `failed_job_count` those that failed since
+    then.
     """
 
     since: datetime
@@ -59,7 +60,7 @@ class Activity:
 
 
 def lake_of(user: Person) -> Lake:
-    """One pass over the tables' own rows."""
+    """Sum the tables' own rows in one pass."""
     tables = annotate_health(visible_tables(user)).order_by()
     sums = tables.aggregate(
         table_count=Count("pk"),
@@ -74,7 +75,7 @@ def lake_of(user: Person) -> Lake:
 
 
 def activity(user: Person, since: datetime, day: ConflictsOfDay) -> Activity:
-    """Sums alone: commits, conflicts, jobs."""
+    """Sum commits, conflicts and jobs."""
     jobs = visible_jobs(user).order_by()
     return Activity(
         since=since,
@@ -87,7 +88,7 @@ def activity(user: Person, since: datetime, day: ConflictsOfDay) -> Activity:
 
 
 def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
-    """Of the last 24 hours, of a few tables."""
+    """Count the commits of a few tables in the last 24 hours by hour."""
     grouped = (
         Commit.objects.filter(table__in=tables, committed_at__gte=now - DAY)
         .annotate(hour=UtcHour("committed_at"))

@@ -82,7 +82,7 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
 
 
 def _iter_partition_names(partitions: object) -> Iterable[str]:
-    """As text, each once: event_date=2026-11-19, as it was recorded."""
+    """Return names as recorded texts, each once: event_date=2026-11-19."""
     listed = partitions if isinstance(partitions, list) else []
     named = (
         partition if isinstance(partition, str) else json.dumps(partition) for partition in listed

@@ -118,7 +118,7 @@ def _count_resolved_since(user: Person, since: datetime) -> int:
 
 
 def _sum_aborted(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> ConflictSums:
-    """Of how many, milliseconds and bytes by pair: the costliest pair first."""
+    """Sum number, milliseconds and bytes of pairs, the costliest pair first."""
     pairs = [CostlyPair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
     pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.times, pair.current, pair.winner))
     return ConflictSums(

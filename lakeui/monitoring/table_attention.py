@@ -15,14 +15,14 @@ MANY_TABLES = 20
 
 
 def find_unreadable_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
-    """Find tables whose last sync failed; one item where many failed with one error."""
+    """Find tables whose last sync failed; one item for many with the same error."""
     tables = visible_tables(request.user).exclude(mirror_error_code="").order_by("name")
     facts = ("mirror_error_code", "mirror_error", "mirror_tries", "version")
     return _find_by_cause(request, Condition.UNREACHABLE, tables, facts, "mirror_failed_at")
 
 
 def find_small_files(request: AttentionRequest, few: int) -> FoundItems:
-    """Find readable tables most of whose files are small, those with the most first."""
+    """Find readable tables with mostly small files, those with the most first."""
     tables = visible_tables(request.user).filter(has_many_small_files(few), mirror_error_code="")
     facts = ("small_file_count", "file_count", "last_optimize_at")
     ordered = tables.order_by("-small_file_count", "name")
@@ -38,7 +38,7 @@ def find_vacuum_due(request: AttentionRequest, _threshold: int) -> FoundItems:
 
 
 def find_quiet_tables(request: AttentionRequest, minutes: int) -> FoundItems:
-    """Find tables that were not synced for so long; one item where many are late at once."""
+    """Find tables not synced for `minutes`; one item if many are late at once."""
     since = request.now - timedelta(minutes=minutes)
     late = visible_tables(request.user).filter(mirror_error_code="", mirrored_at__lt=since)
     ordered = late.order_by("mirrored_at")

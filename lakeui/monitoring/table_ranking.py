@@ -1,4 +1,4 @@
-"""The tables that the first page lists: narrowed to what needs attention, in the requested order."""
+"""The tables of the first page: filtered by attention, in the requested order."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ _MOST_NAMED = 1_000  # tables by number, in one question
 def list_leading_tables(
     user: Person, day: ConflictsOfDay, count: int, *, show: str = "", sort: str = "-aborted"
 ) -> list[Any]:
-    """At first the tables with most aborted writes in the day, then the others by name; with their health."""
+    """List tables with their health; by default those with most aborted writes in the day first."""
     tables = annotate_health(visible_tables(user)).defer(*HEAVY)
     narrowed = tables.filter(_matches(show, day)) if show else tables
     if sort == "-aborted":
@@ -41,7 +41,7 @@ def list_leading_tables(
 
 
 def table_counts(user: Person, day: ConflictsOfDay, whole: Lake) -> dict[str, int]:
-    """How many tables match each way of narrowing, with what one pass over all has counted."""
+    """Count the tables of each filter, using the sums of one pass over all."""
     aborted = sorted(many_aborted(day))[:_MOST_NAMED]
     fine = annotate_health(visible_tables(user)).filter(pk__in=aborted or NONE, health__in=_FINE)
     return {
@@ -52,7 +52,7 @@ def table_counts(user: Person, day: ConflictsOfDay, whole: Lake) -> dict[str, in
 
 
 def many_aborted(day: ConflictsOfDay) -> set[int]:
-    """Return the tables with so many aborted writes in the day that they need attention."""
+    """Return the tables with enough aborted writes in the day to need attention."""
     return select_aborted_tables(_count_aborted_by_table(day))
 
 

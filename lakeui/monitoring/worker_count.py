@@ -21,7 +21,7 @@ class Workers:
 
 
 def worker_count() -> Workers:
-    """One small query."""
+    """Count the workers in one small query."""
     silent = timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     lately = Q(seen_at__gte=timezone.now() - silent)
     counts = WorkerReport.objects.aggregate(here=Count("pk", lately), known=Count("pk"))

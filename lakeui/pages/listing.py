@@ -144,5 +144,5 @@ def _describe_filter(one: django_filters.Filter, value: str) -> str:
 
 
 def _count_up_to_cap(rows: QuerySet[Any]) -> int:
-    """How many, but no more than one beyond the cap."""
+    """Count rows, up to one beyond the cap."""
     return int(rows.order_by()[: _MOST_COUNTED + 1].count())

@@ -114,7 +114,7 @@ class ConflictExplain(GenericAPIView[Conflict]):
         responses={200: ExplanationSerializer, 201: ExplanationSerializer},
     )
     def post(self, request: Request) -> Response:
-        """200; with `record`, 201 and the recorded conflict's `Location`."""
+        """Explain an error: 200; with `record`, 201 and the recorded conflict's `Location`."""
         body = ExplainRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         asked = body.validated_data

@@ -49,7 +49,7 @@ def job_to_show(request: Request, job_id: Any) -> Job:
 
 
 def accept_job(request: Request, job: Job) -> Response:
-    """202, and where to look."""
+    """Return 202 with the job and its address."""
     shown = job_to_show(request, job.pk)
     body = JobDetailSerializer(shown, context={"request": request}).data
     where = reverse("api:job", kwargs={"job_id": job.pk}, request=request)
@@ -120,7 +120,7 @@ class JobDetail(GenericAPIView[Job]):
 
     @extend_schema(parameters=[WaitSerializer, IF_NONE_MATCH])
     def get(self, request: Request, job_id: Any) -> Response:
-        """With `wait` it is answered once the job has ended; with `If-None-Match` too, at its next step."""
+        """Return the job; `wait` waits for its end, or with `If-None-Match` for its next step."""
         seconds = parse_query(request, WaitSerializer)["wait"]
         job = job_to_show(request, job_id)
         step = step_of(job.pk)

@@ -96,7 +96,7 @@ class ChannelDetail(GenericAPIView[AlertChannel]):
 
     @extend_schema(request=ChannelChangeSerializer, responses={200: NewChannelSerializer})
     def patch(self, request: Request, channel_id: int) -> Response:
-        """Change it. `secret` is null but where `new_secret` asked for one."""
+        """Change it. `secret` is null unless `new_secret` is set."""
         require(request, "admin")
         channel = get_object_or_404(AlertChannel, pk=channel_id)
         body = ChannelChangeSerializer(data=request.data)
@@ -121,7 +121,7 @@ class ChannelTest(GenericAPIView[AlertDelivery]):
 
     @extend_schema(request=None, responses={202: DeliverySerializer})
     def post(self, request: Request, channel_id: int) -> Response:
-        """202: it is in the outbox. `alerts/deliveries/` tells whether it arrived."""
+        """Put a test into the outbox (202). `alerts/deliveries/` reports whether it arrived."""
         require(request, "admin")
         channel = get_object_or_404(AlertChannel, pk=channel_id)
         refuse_all(request)
@@ -162,7 +162,7 @@ class RuleDetail(GenericAPIView[AlertRule]):
 
     @extend_schema(request=RuleChangeSerializer, responses={200: RuleSerializer})
     def patch(self, request: Request, rule_id: int) -> Response:
-        """Change it; under another condition, threshold or pattern it tells afresh."""
+        """Change it; under another condition, threshold or pattern it reports anew."""
         require(request, "admin")
         rule = _rule(rule_id)
         body = RuleChangeSerializer(data=request.data)

@@ -70,7 +70,7 @@ class MuteList(GenericAPIView[Mute]):
         request=MuteRequestSerializer, responses={201: MuteSerializer}, parameters=[IDEMPOTENCY_KEY]
     )
     def post(self, request: Request) -> Response:
-        """For everybody of this installation; who did it is in the audit log."""
+        """Mute for everybody of this installation; the audit log records it."""
         body = MuteRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         return answer_once(request, lambda: self._create_mute(request, body.validated_data))
@@ -99,7 +99,7 @@ class MuteDetail(GenericAPIView[Mute]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, mute_id: int) -> Response:
-        """Have it tell again."""
+        """Unmute it."""
         row = get_object_or_404(Mute.objects.select_related("table"), pk=mute_id)
         if row.table is not None:
             get_object_or_404(visible_tables(request.user), pk=row.table_id)

@@ -86,7 +86,7 @@ class KeyList(TableScopedView, ListAPIView[TableKey]):
         request=KeyRequestSerializer, responses={201: KeySerializer}, parameters=[IDEMPOTENCY_KEY]
     )
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Its columns are checked against the schema as mirrored."""
+        """Declare a key. Its columns are checked against the mirrored schema."""
         require(request, "maintain", self.table)
         form = KeyRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)

@@ -202,10 +202,7 @@ class TableDetail(TableScopedView):
 
     @extend_schema(parameters=[TableWaitSerializer, IF_NONE_MATCH])
     def get(self, request: Request, table_id: int) -> Response:
-        """With `wait` it is answered once the mirror has a later version than `after_version`.
-
-        With `If-None-Match` instead, once its version or its description is another than the ETag's.
-        """
+        """Return the table; `wait` delays the answer until a later version than `after_version`."""
         given = parse_query(request, TableWaitSerializer)
         table, state, after = self.table, state_of(self.table), given["after_version"]
         response = self._answer(table)

@@ -133,7 +133,7 @@ class UploadPreview(APIView):
 
     @extend_schema(parameters=[UploadPreviewParameters], responses=UploadPreviewSerializer)
     def get(self, request: Request, upload_id: UUID) -> Response:
-        """As a job would write them. Of CSV and JSON the first MiB is read."""
+        """Return rows as a job would write them. Of CSV and JSON the first MiB is read."""
         user = _sender(request)
         form = UploadPreviewParameters(data=_parse_upload_query(request))
         refuse_unknown(request, set(form.fields))

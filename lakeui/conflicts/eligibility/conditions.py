@@ -106,7 +106,7 @@ def _layout(table: Table, holds: bool, speed: Speed | None, impact: Impact) -> C
 
 
 def _partitions(table: Table) -> str:
-    """How many partitions its mirrored files lie in."""
+    """Return the number of partitions of its mirrored files, in words."""
     count = table.live_files.order_by().values("partition_values").distinct().count()
     part = "at least " if table.live_files_mirrored < table.file_count else ""
     return f"{part}{count:,} {'partition' if count == 1 else 'partitions'}"

@@ -56,13 +56,13 @@ class PairCell:
 def table_matrix(
     table: Table, other: TableSetting, overlaps: Overlaps, pairs: Iterable[ObservedPair]
 ) -> tuple[PairCell, ...]:
-    """Every pair on this table as it is and under another setting, beside the overlaps of its writes."""
+    """Return every pair on this table, now and under another setting, beside overlaps."""
     now, then = _map_by_statements(build_setting(table)), _map_by_statements(other)
     return tuple(_cells(now, then, overlaps, _count_outcomes(pairs)))
 
 
 def compute_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[MatrixCell, ...]:
-    """Every pair of statements, computed for a table of this level, layout and features."""
+    """Compute every pair of statements for a table of this level, layout and features."""
     return _matrix(build_setting(table, level))
 
 
@@ -100,7 +100,7 @@ def _cells(
 
 
 def _count_outcomes(pairs: Iterable[ObservedPair]) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many were resolved and how many aborted, by the kinds of both sides."""
+    """Count the resolved and the aborted, by the kinds of both sides."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for pair in pairs:
         key = (statement_kind(pair.current_operation), statement_kind(pair.winner_operation))

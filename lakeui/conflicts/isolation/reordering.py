@@ -208,7 +208,7 @@ class _Judge:
 
 
 def _texts(table: Table, versions: Sequence[int]) -> Mapping[int, WinningCommit]:
-    """Their commits, in the order given, until they are too long together."""
+    """Load their commits, in the given order, up to the budget of bytes."""
     if not versions:
         return {}
     sizes = dict(table.commits.filter(version__in=versions).values_list("version", "raw_bytes"))

@@ -19,7 +19,7 @@ class CommittedVersions:
     blind: Mapping[int, bool]
 
     def moment(self, version: int | None) -> datetime | None:
-        """When a version was committed."""
+        """Return the commit time of a version."""
         return None if version is None else self.moments.get(version)
 
     def count_overlaps(

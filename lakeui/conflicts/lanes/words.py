@@ -38,7 +38,7 @@ Properties = Mapping[str, str]
 
 
 def did(commit: Commit, before: Properties) -> str:
-    """47 k rows, 118 → 12 files, retention 7 → 14 days. `before`: properties as set earlier."""
+    """Describe a change: 47 k rows, 118 → 12 files, retention 7 → 14 days. `before`: properties."""
     family = operation_named(commit.operation).family
     if family is Family.META:
         return _set(properties_of(commit.operation_parameters), before)
@@ -99,7 +99,7 @@ def properties_of(parameters: object) -> Properties:
 
 
 def engine_name(engine_info: str) -> str:
-    """As people call it: this engine, delta-spark 4.0, delta-rs 1.6; another one as it wrote itself."""
+    """Return an engine's common name: this engine, delta-spark 4.0; an unknown one as written."""
     if engine_info.startswith("lakeui"):
         return "this engine"
     for pattern, name in _ENGINES:
@@ -110,7 +110,7 @@ def engine_name(engine_info: str) -> str:
 
 
 def short(number: int) -> str:
-    """1,871, 47 k, 1.18 M."""
+    """Shorten a number: 1,871, 47 k, 1.18 M."""
     if number < 10_000:
         return f"{number:,}"
     if number < 1_000_000:

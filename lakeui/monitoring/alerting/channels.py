@@ -1,4 +1,4 @@
-"""Channels and rules: made, changed, tested. What is wrong is told by field, before anything is kept."""
+"""Channels and rules: created, changed, tested. Errors name their field; nothing is stored then."""
 
 import base64
 import secrets
@@ -30,7 +30,7 @@ MAX_THRESHOLD, MAX_GROUP_MINUTES, MAX_REPEAT_HOURS = 1_000_000, 1440, 720
 
 
 def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
-    """A new channel, and the secret by which it signs: "" where its kind does not sign.
+    """Create a channel; return it and its secret for signing, "" for a kind that does not sign.
 
     Raises:
         RequestError: a value is at fault, the name is taken, or there are too many.
@@ -45,7 +45,7 @@ def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
 
 
 def change_channel(channel: AlertChannel, values: Mapping[str, Any]) -> str:
-    """Change what is given; the new secret, where `new_secret` asks for one, else "".
+    """Change the given values; return the new secret if `new_secret` is set, else "".
 
     Raises:
         RequestError: as `make_channel`.
@@ -61,7 +61,7 @@ def change_channel(channel: AlertChannel, values: Mapping[str, Any]) -> str:
 
 
 def make_rule(values: Mapping[str, Any]) -> AlertRule:
-    """A new rule.
+    """Create a rule.
 
     Raises:
         RequestError: a value is at fault, the name is taken, or there are too many.
@@ -75,7 +75,7 @@ def make_rule(values: Mapping[str, Any]) -> AlertRule:
 
 
 def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
-    """Change what is given. What it found under another condition, threshold or pattern is forgotten.
+    """Change the given values; delete findings under another condition, threshold or pattern.
 
     Raises:
         RequestError: a value is at fault, or the name is taken.
@@ -97,7 +97,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
 
 
 def send_test(channel: AlertChannel, by: str, now: datetime) -> AlertDelivery:
-    """Put a test message into the outbox, whatever the hour, and wake a worker for it."""
+    """Put a test message into the outbox, at any hour, and wake a worker for it."""
     content = message(f"Test of the channel {channel.name}")
     content["items"] = [
         {
@@ -187,7 +187,7 @@ def _new_secret(channel: AlertChannel) -> str:
 
 
 def _save_changes(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> None:
-    """Write what has changed alone: another request, or a worker, may have changed the rest."""
+    """Save only the changed values: another request, or a worker, may have changed the rest."""
     row.name = row.name.strip()
     if not row.name or not row.name.isprintable():
         msg = "The name is empty or cannot be printed."

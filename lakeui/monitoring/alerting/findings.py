@@ -53,7 +53,7 @@ class AlertingFinding:
 
 
 class AlertRound:
-    """Everything that rules may ask at one moment, each thing looked up at most once."""
+    """The findings of all rules at one time, each queried at most once."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now

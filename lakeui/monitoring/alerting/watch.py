@@ -1,7 +1,7 @@
-"""The light worker's round: what rules find is noted, and told in messages put into the outbox.
+"""The light worker's round: findings of rules are stored, and reported by messages in the outbox.
 
-A finding and that it was told are written in one transaction with the message, so that a worker
-that dies in between tells it again at its next round, or not twice.
+A finding is marked as reported in one transaction with its message, so that a worker that dies in
+between reports it at its next round, and never twice.
 """
 
 import logging
@@ -28,7 +28,7 @@ MOST_WAITING = 200  # messages of a channel; beyond it what is found waits to be
 
 
 def watch(now: datetime) -> int:
-    """Look once by every rule; how many messages were written. One that fails stops no other."""
+    """Evaluate every rule; return the number of messages. A rule that fails stops no other."""
     look, written = AlertRound(now), 0
     rules = AlertRule.objects.filter(enabled=True, channel__enabled=True)
     for pk in list(rules.values_list("pk", flat=True)):
@@ -61,7 +61,7 @@ def _watch_by(pk: int, look: AlertRound, now: datetime) -> bool:
 
 
 def _note(rule: AlertRule, findings: Iterable[AlertingFinding], now: datetime) -> None:
-    """Keep what is found; drop what is over and was told."""
+    """Store the findings; delete those that are over and reported."""
     by_key = {finding.key: finding for finding in findings}
     noted = dict(rule.findings.values_list("key", "pk"))
     new = [
@@ -79,7 +79,7 @@ def _note(rule: AlertRule, findings: Iterable[AlertingFinding], now: datetime) -
 
 
 def _tell(rule: AlertRule, now: datetime) -> bool:
-    """Write a message where there is something to tell, and now is the time for it."""
+    """Write a message if there is something to report, and it may be sent now."""
     pause = timedelta(minutes=rule.group_minutes)
     if rule.told_at is not None and now - rule.told_at < pause:
         return False
@@ -115,7 +115,7 @@ def _is_full(channel: AlertChannel) -> bool:
 
 
 def message(title: str, rule: AlertRule | None = None) -> dict[str, object]:
-    """The content of a message without items."""
+    """Return the content of a message without items."""
     named = {"id": rule.pk, "name": rule.name, "condition": rule.condition} if rule else None
     installation = settings.INSTALLATION_NAME
     return {
@@ -136,7 +136,7 @@ def put(
     rule: AlertRule | None = None,
     is_test: bool = False,
 ) -> AlertDelivery:
-    """Put a message into the outbox; it is due at once."""
+    """Put a message into the outbox, due at once."""
     return AlertDelivery.objects.create(
         channel=channel,
         rule=rule,

@@ -10,7 +10,7 @@ from lakeui.monitoring.lineage.outbox import place_problem
 
 
 def check_lineage(**_: Any) -> list[CheckMessage]:  # noqa: ANN401 - Django's
-    """Nothing where lineage is off; else whether events can be made and sent."""
+    """Check that events can be made and sent; nothing if lineage is off."""
     if not settings.LINEAGE_URL:
         return []
     if find_spec("openlineage") is None:

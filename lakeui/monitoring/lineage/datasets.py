@@ -52,7 +52,7 @@ def input_files(uri: str) -> InputDataset:
 
 
 def distinct(datasets: Sequence[_Dataset]) -> list[_Dataset]:
-    """One for a name, the first."""
+    """Return the first dataset of each name."""
     return list(
         {(dataset.namespace, dataset.name): dataset for dataset in reversed(datasets)}.values()
     )[::-1]

@@ -43,7 +43,7 @@ class HeatMap:
 
 
 def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> HeatMap | None:
-    """`cost_ms` by (pair of operations, full hour) in the 24 hours before `end`."""
+    """Draw `cost_ms` by (pair of operations, full hour) in the 24 hours before `end`."""
     totals: Counter[str] = Counter()
     for (pair, _), cost in cost_ms.items():
         totals[pair] += cost

@@ -41,7 +41,7 @@ class LaneStrip:
 def draw_strip(
     navigator: Navigator, first_at: datetime | None, last_at: datetime | None
 ) -> LaneStrip:
-    """`first_at` and `last_at` are when the first and the last version shown landed."""
+    """Draw the strip; `first_at` and `last_at` are the first and last shown versions' times."""
     highest = max((passage.commits for passage in navigator.passages), default=0) or 1
     ticks = []
     for passage in navigator.passages:

@@ -239,7 +239,7 @@ def _add_labels(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
 def joints(
     data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
 ) -> Iterable[tuple[float, int, str]]:
-    """Where on a bar a conflict was resolved: at its winning commit."""
+    """Yield the points on bars of resolved conflicts: at their winning commits."""
     for joint in data.joints:
         bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
         if bar is not None and x is not None and bar.x <= x <= bar.end_x:
@@ -260,7 +260,7 @@ def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Ite
 def draw_aborted_links(
     data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
 ) -> Iterable[AbortLink]:
-    """From an aborted transaction to its winning commit."""
+    """Draw a link from each aborted transaction to its winning commit."""
     for bar in data.bars:
         if not bar.is_aborted or bar.winning_version is None:
             continue
@@ -290,7 +290,7 @@ def _winner_x(version: int | None, axis: Axis, ends: Mapping[str, DrawnBar]) -> 
 
 
 def swaps(data: SwimLane, axis: Axis) -> Iterable[OrderSwap]:
-    """Only across versions: an order is shown there, not a span."""
+    """Yield swaps, by version only: they show an order, not a span."""
     if isinstance(axis, TimeAxis):
         return
     for pair in data.reordered:

@@ -26,7 +26,7 @@ class BarLabel:
 
 
 def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[BarLabel | None]:
-    """For the bars of one track, (start, end, text) from left to right, on a chart so wide in px."""
+    """Place labels for one track's bars (start, end, text), left to right, at a width in px."""
     labels: list[BarLabel | None] = []
     taken = 0.0  # up to where the track's room is used
     for place, (start, end, text) in enumerate(bars):

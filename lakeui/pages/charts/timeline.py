@@ -126,7 +126,7 @@ def _column(bucket: TimeBucket, width: timedelta, x: float) -> TimelineColumn:
 
 
 def _field(moment: datetime) -> str:
-    """As a field for a time in the reader's zone holds it."""
+    """Format a time for a field in the reader's zone."""
     return moment.strftime("%Y-%m-%dT%H:%M")
 
 

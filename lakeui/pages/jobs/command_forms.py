@@ -102,7 +102,7 @@ class CommandForm(forms.Form):
         self.is_bound = False
 
     def draw_parts(self) -> list[DrawnPart]:
-        """Its parts in order, to be drawn."""
+        """Return its parts in order, to be drawn."""
         return [self._draw_part(part) for part in self.parts]
 
     def _draw_part(self, part: Part) -> DrawnPart:

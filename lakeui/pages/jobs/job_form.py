@@ -325,7 +325,7 @@ _LITERALS = {
 
 
 def examples_for(table: Table) -> list[str]:
-    """Each would be understood of the table as it is; values are to be put in."""
+    """Return example statements that are valid for the table; values are to be filled in."""
     return [*_iter_row_examples(table), *_iter_maintenance_examples(table)]
 
 

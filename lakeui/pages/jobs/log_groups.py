@@ -23,7 +23,7 @@ class LogGroup:
 
 
 def log_groups(events: Sequence[JobEvent], timeline: JobTimeline) -> list[LogGroup]:
-    """In the order of the lines."""
+    """Group the lines in order."""
     steps = _Steps(timeline)
     groups: list[LogGroup] = []
     last: Key | None = None

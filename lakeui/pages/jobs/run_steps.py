@@ -131,7 +131,7 @@ def label_of(name: str, read_version: int | None = None) -> str:
 
 
 def tasks_in(stage: JobStage) -> str:
-    """How many tasks of Spark a stage took, in words; "" of one without Spark."""
+    """Return the number of a stage's Spark tasks, in words; "" without Spark."""
     if stage.unit != "tasks":
         return ""
     return f"{stage.done:,} {'task' if stage.done == 1 else 'tasks'}"

@@ -116,7 +116,7 @@ class JobOutcomes:
 
 
 def draw_outcomes(hours: Sequence[Hour]) -> JobOutcomes:
-    """Columns over hours in order."""
+    """Draw columns of hours in order."""
     highest = max((hour.ended for hour in hours), default=0)
     step = 100 / max(len(hours), 1)
     columns = (_column(place, step, hour, highest or 1) for place, hour in enumerate(hours))

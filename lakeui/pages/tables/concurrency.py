@@ -188,7 +188,7 @@ def _page(request: HttpRequest, rows: list[LaneBar]) -> Page[LaneBar]:
 
 
 def _commit_time_range(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
-    """When the first and the last of the versions landed."""
+    """Return the times of the first and the last version."""
     moments = [b.finished_at for b in whole.bars if b.version is not None and b.finished_at]
     return min(moments, default=None), max(moments, default=None)
 

@@ -20,7 +20,7 @@ _VERSIONS_A_PAGE = 50
 
 @login_required
 def choose(request: HttpRequest, pk: int) -> HttpResponse:
-    """From two ticked versions to their page."""
+    """Redirect from two ticked versions to their page."""
     table = visible_table(request, pk)
     ticked = [text for text in request.GET.getlist("v") if text.isascii() and text.isdigit()]
     versions = sorted({int(text) for text in ticked if len(text) < 19})

@@ -180,7 +180,7 @@ class SheetColumn:
 def sort_rows(
     rows: list[list[str | None]], place: int, is_number: bool, *, descending: bool
 ) -> list[list[str | None]]:
-    """Rows by one of their texts, numbers by their value; null first, as Spark orders it."""
+    """Sort rows by one of their texts, numbers by value; null first, as Spark orders it."""
 
     def key(row: list[str | None]) -> tuple[int, Decimal | str]:
         text = row[place]
@@ -208,7 +208,7 @@ def _toggle_sort(request: HttpRequest, name: str, sort: str) -> str:
 
 
 def _columns(stored: Preview) -> Columns:
-    """Each column's texts, by its name."""
+    """Return each column's texts, by its name."""
     names = [str(column["name"]) for column in stored.columns]
     return {name: itemgetter(place) for place, name in enumerate(names)}
 

@@ -127,7 +127,7 @@ class ClientNotes:
 
 
 def client_notes(table: Table) -> ClientNotes:
-    """From the protocol as mirrored."""
+    """Return notes from the mirrored protocol."""
     readers = set(table.reader_features)
     names = sorted(readers | set(table.writer_features))
     features = tuple(

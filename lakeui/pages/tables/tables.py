@@ -73,7 +73,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
 
 
 def _count_aborted_in_a_day(request: HttpRequest) -> Subquery:
-    """How many writes to a table were aborted in 24 hours: where many, it needs attention."""
+    """Count the aborted writes of a table in 24 hours: many need attention."""
     aborted = list_aborted_since(request.user, timezone.now() - timedelta(hours=24))
     of_table = aborted.filter(table=OuterRef("pk")).values("table").annotate(n=Count("pk"))
     return Subquery(of_table.values("n"))

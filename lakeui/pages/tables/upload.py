@@ -88,7 +88,7 @@ class LoadForm(forms.Form):
             del self.fields["bad_rows"]
 
     def source(self, guessed: FileSource) -> FileSource:
-        """How the file is read, as far as the fields say it."""
+        """Return how to read the file, by the fields and the guess."""
         said = {name: self.cleaned_data[name] for name in _DIALECT if name in self.cleaned_data}
         return replace(guessed, **said)
 

@@ -209,7 +209,7 @@ def pos(number: float) -> str:
 
 @register.filter
 def plural(number: int | None, words: str) -> str:
-    """1 file, 2 files: `{{ n|plural:"file,files" }}`."""
+    """Format 1 file, 2 files: `{{ n|plural:"file,files" }}`."""
     one, many = words.split(",")
     return f"{units.format_count(number or 0)} {one if number == 1 else many}"
 
@@ -246,13 +246,13 @@ def words(text: str) -> list[str]:
 
 @register.filter
 def space_unit(range_name: str) -> str:
-    """24h as people write it: 24 h."""
+    """Format 24h as people write it: 24 h."""
     return f"{range_name[:-1]} {range_name[-1]}"
 
 
 @register.filter
 def compact(value: object) -> str:
-    """Text as it is, anything else as JSON in one line."""
+    """Render text as it is, anything else as JSON in one line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
