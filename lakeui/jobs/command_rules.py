@@ -3,7 +3,7 @@
 Checked when the job is requested and again when a worker takes it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from django.conf import settings
@@ -79,7 +79,6 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
         check_table_uri(table.uri)
         _check_steps(command, table)
         return
-    _check_names(command, {command.own_name: table})
     _check_at(command, table, is_redefined=is_redefined)
 
 
@@ -92,21 +91,21 @@ def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
         command.retention_ms(table.name, _retention_ms(table))
 
 
-def _check_names(command: Command, meant: Mapping[str, Table]) -> None:
-    """Refuse queries whose name for a meant table is also another table's name.
+def _check_names(step: Command, table: Table) -> None:
+    """Refuse a step on another table that reads the job's table as "t", if a table is called so.
+
+    A name that the step gives its own table is its own table's, whoever else has it.
 
     Raises:
-        RequestError: one of these names is registered for another table.
+        RequestError: "t" is registered for another table.
     """
-    for name in command.tables_read():
-        table = next((meant[own] for own in meant if own.lower() == name.lower()), None)
-        other = table_called(name) if table is not None else None
-        if table is not None and other is not None and other.pk != table.pk:
-            msg = f"{name} means {table.name} in this statement, and is the name of another table."
-            remedy = (
-                f"Name the statement's own table {table.name}, and the other one by its location."
-            )
-            raise RequestError(msg, remedy, field="source.table")
+    if ANY_TABLE not in {name.lower() for name in step.other_tables_read()}:
+        return
+    other = table_called(ANY_TABLE)
+    if other is not None and other.pk != table.pk:
+        msg = f"{ANY_TABLE} means {table.name} in this script, and is the name of another table."
+        remedy = f"Name the job's table {table.name}, and the other one by its location."
+        raise RequestError(msg, remedy, field="source.table")
 
 
 def _retention_ms(table: Table) -> int:
@@ -123,7 +122,7 @@ def _check_steps(script: Script, table: Table) -> None:
     redefined: set[int] = set()
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
-        _check_names(step, {ANY_TABLE: table, step.own_name: changed})
+        _check_names(step, table)
         _check_at(step, changed, is_redefined=changed.pk in redefined)
         if _redefines(step):
             redefined.add(changed.pk)

@@ -12,12 +12,12 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
-from tests.engine.operations.own_names import FORMS, ROWS
+from tests.engine.operations.own_names import FORMS, ROWS, SHADOWS
 from tests.workers.test_spark_jobs import SPARK_START_S, expect_success
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
-_SPELLINGS = (("t", "T"), ("sales.orders", "Sales.`orders`"), ("t", "sales.orders"))
+_SPELLINGS = (("t", "t"), ("sales.orders", "Sales.`orders`"), ("t", "sales.orders"))
 """How a statement calls the job's table, and how its queries do."""
 
 
@@ -40,7 +40,9 @@ def test_a_job_reads_its_own_table(start_worker, lake, ada):
     start_worker("spark", SPARK_START_S)
     cases = [
         (form.format(t=own, r=read), rows)
-        for (form, rows), (own, read) in zip(FORMS.items(), cycle(_SPELLINGS), strict=False)
+        for (form, rows), (own, read) in zip(
+            (FORMS | SHADOWS).items(), cycle(_SPELLINGS), strict=False
+        )
     ]
     for number, (statement, rows) in enumerate(cases):
         if number % 2:

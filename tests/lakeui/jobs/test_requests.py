@@ -1,6 +1,7 @@
 """Jobs as they are asked for: checked, written down once, sent when their row is there."""
 
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from engine.errors import PathOutsideRootError, RequestError, TableExistsError
+from lakeui.catalog.command_tables import names_others
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs import leases
 from lakeui.jobs.cancel_retry import cancel_job, rerun_job, retry_job
+from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -21,6 +24,7 @@ from lakeui.jobs.errors import (
 )
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job
+from tests.engine.operations.own_names import FORMS, SHADOWS
 from workers.mirror import tables_with_a_log
 
 pytestmark = pytest.mark.django_db
@@ -413,3 +417,28 @@ def test_a_job_that_waits_long_is_sent_again_ever_less_often(table, asked_s, sen
     asked, sent = (now - timedelta(seconds=seconds) for seconds in (asked_s, sent_s))
     Job.objects.filter(pk=job.pk).update(created_at=asked, sent_at=sent)
     assert send_overdue() == again
+
+
+def test_the_own_name_of_a_statement_is_free_whoever_else_has_it(table, maintainer):
+    """A common table or an alias may have it too; the other table is never read."""
+    for name in ("t", "x", "s", "c"):
+        Table.objects.create(name=name, uri=str(Path(table.uri).parent / name))
+    for form, own in product(FORMS | SHADOWS, ("t", "sales.orders")):
+        statement = form.format(t=own, r=own)
+        job = request_job(table=table, sql=statement, requested_by=maintainer)
+        assert command_of(job).other_tables_read() == (), statement
+        assert not names_others(job), statement
+
+
+def test_a_script_does_not_guess_which_table_is_called_t(table, maintainer):
+    archive = Table.objects.create(name="archive", uri=str(Path(table.uri).parent / "archive"))
+    step = "INSERT INTO archive SELECT * FROM t"
+    script = f"{step}; DELETE FROM t WHERE id IN (SELECT id FROM t)"  # noqa: S608
+    assert request_job(table=table, sql=script, requested_by=maintainer).pk
+    Table.objects.create(name="t", uri=str(Path(table.uri).parent / "t"))
+    with pytest.raises(RequestError, match=r"t means sales\.orders in this script"):
+        request_job(table=table, sql=script, requested_by=maintainer)
+    hidden = script.replace("SELECT * FROM t", "WITH t AS (SELECT 1 AS id) SELECT * FROM t")
+    for accepted in (hidden, script.replace(step, "DELETE FROM t WHERE id IN (SELECT id FROM t)")):
+        assert request_job(table=table, sql=accepted, requested_by=maintainer).pk
+    assert request_job(table=archive, sql=step, requested_by=maintainer).pk
