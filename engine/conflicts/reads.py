@@ -77,4 +77,5 @@ def may_hold(skipper: Skipper | None, add: AddFile) -> bool:
     if not skipper.may_match(values, None):
         return False
     stats = parse_stats(add.stats) if skipper.looks_at_data else None
-    return stats is None or skipper.may_match(values, stats)
+    has_vector = add.deletion_vector is not None
+    return stats is None or skipper.may_match(values, stats, has_vector=has_vector)

@@ -50,10 +50,14 @@ _TYPE_CHANGES = "delta.typeChanges"
 
 
 class FileFacts(NamedTuple):
-    """A file's partition values and statistics by physical name, as in the log."""
+    """A file's partition values and statistics by physical name, as in the log.
+
+    With `has_vector`, some writers count only the live rows in `numRecords`, but the nulls of all.
+    """
 
     partition_values: Mapping[str, str | None]
     stats: Mapping[str, Any] | None
+    has_vector: bool = False
 
 
 class Skipper:
@@ -84,10 +88,14 @@ class Skipper:
         self._columns = frozenset(path[0] for path in physical if path)
 
     def may_match(
-        self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
+        self,
+        partition_values: Mapping[str, str | None],
+        stats: Mapping[str, Any] | None,
+        *,
+        has_vector: bool = False,
     ) -> bool:
         """Return whether a file may hold a row matching the condition; False is proof."""
-        return self._test([FileFacts(partition_values, stats)])[0].true
+        return self._test([FileFacts(partition_values, stats, has_vector)])[0].true
 
     def matches_all(
         self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
@@ -124,7 +132,10 @@ def prune(
     partition_columns: Collection[str],
     mode: str,
 ) -> pa.BooleanArray:
-    """Evaluate `Skipper.may_match` for each row of a table of files (`partition_values`, `stats`).
+    """Evaluate `Skipper.may_match` for each row of a table of files.
+
+    It has the columns `partition_values`, `stats` and `deletion_vector`.
+
 
     Each distinct partition is tested once; statistics are parsed only for the remaining files.
     """
@@ -146,9 +157,11 @@ def _matches(
     kept = [by_partition[key] for key in keys]
     if skipper.looks_at_data:
         left = [row for row, keep in enumerate(kept) if keep]
-        texts = files["stats"].take(pa.array(left, pa.int64())).to_pylist()
+        rest = files.take(pa.array(left, pa.int64()))
+        texts, masked = rest["stats"].to_pylist(), rest["deletion_vector"].is_valid().to_pylist()
         facts = [
-            FileFacts(values[keys[row]], parse(text)) for row, text in zip(left, texts, strict=True)
+            FileFacts(values[keys[row]], parse(text), has_vector)
+            for row, text, has_vector in zip(left, texts, masked, strict=True)
         ]
         for row, matches in zip(left, skipper.may_match_each(facts), strict=True):
             kept[row] = matches
@@ -224,7 +237,8 @@ def _statistics_reader(
         counted = top and type(nulls) is int
         claimed = parse_row_count(stats.get("numRecords"))
         low, high = _read_bound(stats, "minValues", path), _read_bound(stats, "maxValues", path)
-        if counted and claimed and nulls == claimed and low is None and high is None:
+        all_null = counted and claimed and nulls == claimed and not file.has_vector
+        if all_null and low is None and high is None:
             return NULL
         least = None if low is None else _lower(typed(low), low, data_type, was_float=was_float)
         most = None if high is None else _upper(typed(high), high, data_type, was_float=was_float)

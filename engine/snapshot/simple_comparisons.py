@@ -85,6 +85,7 @@ def prune_by(files: pa.Table, comparisons: Sequence[ColumnComparison]) -> pa.Tab
     placed = [(f"f{names.index(comparison.name)}", comparison) for comparison in comparisons]
     keep = np.ones(files.num_rows, dtype=bool)
     texts = (text for chunk in files.column("stats").chunks for text in chunk.to_pylist())
+    masked = files.column("deletion_vector").is_valid().to_numpy()
     for row, text in enumerate(texts):
         if text is None:
             continue
@@ -92,18 +93,28 @@ def prune_by(files: pa.Table, comparisons: Sequence[ColumnComparison]) -> pa.Tab
             stats = decode(text)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             continue
-        keep[row] = _all_possible(stats, placed)
+        keep[row] = _all_possible(stats, placed, has_vector=bool(masked[row]))
     return files if keep.all() else files.filter(pa.array(keep))
 
 
-def _all_possible(stats: Any, comparisons: Sequence[tuple[str, ColumnComparison]]) -> bool:  # noqa: ANN401 - generated
+def _all_possible(
+    stats: Any,  # noqa: ANN401 - generated
+    comparisons: Sequence[tuple[str, ColumnComparison]],
+    *,
+    has_vector: bool,
+) -> bool:
+    """Return whether statistics allow every comparison to be true.
+
+    With a vector, some writers count only the live rows in `numRecords`, but the nulls of all.
+    """
+    row_count = None if has_vector else stats.numRecords
     lows, highs, nulls = stats.minValues, stats.maxValues, stats.nullCount
     for field, comparison in comparisons:
         low = None if lows is None else getattr(lows, field)
         high = None if highs is None else getattr(highs, field)
-        if nulls is not None and low is None and high is None and stats.numRecords is not None:
+        if nulls is not None and low is None and high is None and row_count is not None:
             count = getattr(nulls, field)
-            if type(count) is int and 0 < count == stats.numRecords:
+            if type(count) is int and 0 < count == row_count:
                 return False  # no comparison with null is true
         if not comparison.may_hold(low, high):
             return False

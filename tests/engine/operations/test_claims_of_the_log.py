@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,21 @@ def test_a_claimed_number_of_rows_removes_no_file_and_no_row(tmp_path, configura
             make(root, add_file(root, "a", rows_of(range(10)), stats), configuration=configuration)
             execute(root, text)
             assert _content(root) == _apply_changes(before, changed), (stats[:60], text)
+
+
+def test_a_count_of_the_live_rows_of_a_file_does_not_make_its_values_null(tmp_path):
+    """Trino's ANALYZE counts the rows left by a vector, and keeps the nulls of all rows."""
+    fields = [("id", "long"), ("b", "boolean"), ("v", "string")]
+    rows = pa.table({"id": range(10), "b": [None] * 3 + [True] * 7, "v": [None] * 3 + ["x"] * 7})
+    stats = {"numRecords": 3, "nullCount": {"id": 0, "b": 3, "v": 3}}
+    for number, condition in enumerate(("b = true", "b IS NOT NULL", "v = 'x'", "v >= 'a'")):
+        root = tmp_path / str(number)
+        root.mkdir()
+        masked = add_file(root, "a", rows, stats, deletionVector=inline_vector(range(7)))
+        make(root, masked, fields=fields, configuration=VECTORS)
+        assert [row["id"] for row in read(root, condition)] == [7, 8, 9], condition
+        execute(root, " ".join([_DELETE, "WHERE id < 9 AND", condition]))
+        assert ids(root) == [9], condition
 
 
 def test_a_delete_of_every_row_leaves_none_whatever_is_claimed(tmp_path):
