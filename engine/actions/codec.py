@@ -101,7 +101,7 @@ def decode_lines(data: bytes) -> Iterator[Action]:
 
 
 def holds_action(line: bytes) -> bool:
-    """Whether a line of the log is more than whitespace or an empty object."""
+    """Return whether a line of the log is more than whitespace or an empty object."""
     return line.strip() not in _NOTHING
 
 

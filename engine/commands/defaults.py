@@ -14,7 +14,7 @@ from engine.schema.types import StructType
 
 
 def is_default(text: Given) -> bool:
-    """Whether a value is the word DEFAULT."""
+    """Return whether a value is the word DEFAULT."""
     return isinstance(text, str) and text.strip().upper() == "DEFAULT"
 
 

@@ -78,7 +78,7 @@ class Script(Command):
 
 
 def fits_a_script(command: type[Command]) -> bool:
-    """Whether commands of this type can be steps of a script."""
+    """Return whether commands of this type can be steps of a script."""
     return command.kind not in _ALONE
 
 

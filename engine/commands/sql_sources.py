@@ -136,7 +136,7 @@ def _parse_table_select(
 
 
 def _is_plain(tokens: Tokens) -> bool:
-    """Whether an expression is over one row, without subqueries."""
+    """Return whether an expression is over one row, without subqueries."""
     words = [token.value if token.kind in {"word", "symbol"} else "" for token in tokens]
     return not any(
         word in BEGINNINGS or (after == "(" and find_window_function(word.lower()) is not None)

@@ -170,7 +170,7 @@ def _overwrite(cursor: StatementCursor, into: _InsertTarget) -> Overwrite:
 
 
 def _all_static(partition: Mapping[str, str]) -> bool:
-    """Whether PARTITION names one partition: the mode is then of no matter."""
+    """Return whether PARTITION names one partition; the mode then has no effect."""
     return bool(partition) and all(partition.values())
 
 
@@ -242,7 +242,7 @@ def truncate(cursor: StatementCursor) -> Truncate:
 
 
 def takes_stream(cursor: StatementCursor) -> bool:
-    """Whether a stream is ahead: it is passed over up to its source."""
+    """Return whether a stream is ahead, and advance to its source."""
     return cursor.take("SELECT", "*", "FROM", "STREAM", "(")
 
 

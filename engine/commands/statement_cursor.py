@@ -36,7 +36,7 @@ class StatementCursor(Cursor):
         return cls(tokens, _blank_comments(text, tokens))
 
     def query_ahead(self) -> bool:
-        """Whether a query in brackets is next."""
+        """Return whether a query in brackets is next."""
         offset = 0
         while self.peek(offset) == "(":
             offset += 1

@@ -191,7 +191,7 @@ def json_value(value: Any, kind: DataType) -> str | None:  # noqa: ANN401 - JSON
 
 
 def _is_of(value: Any, kind: DataType) -> bool:  # noqa: ANN401 - JSON
-    """Whether a JSON value may become one of a type: Spark reads no number from a text, nor a day."""
+    """Return whether Spark may read a JSON value as this type."""
     if kind == STRING:
         return True
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -291,7 +291,7 @@ _TEXT_TYPES: tuple[tuple[DataType, Callable[[str], bool]], ...] = (
 
 
 def _is_long_whole(text: str) -> bool:
-    """Whether a whole number does not fit 64 bits; `int` refuses texts of thousands of digits."""
+    """Return whether a whole number exceeds 64 bits; `int` refuses texts of thousands of digits."""
     if not _LONG_WHOLE.match(text):
         return False
     return len(text.lstrip("+-")) > _LONG_DIGITS or not -(2**63) <= int(text) < 2**63

@@ -43,7 +43,7 @@ def changes_of(actions: Iterable[Action]) -> dict[str, PathChange]:
 
 
 def is_rearrangement(winner: WinningCommit) -> bool:
-    """Whether a winning commit moved rows without changing any, as OPTIMIZE and REORG purge do."""
+    """Return whether a winning commit only moved rows, as OPTIMIZE and REORG purge do."""
     return bool(winner.removes) and not winner.changes_data and not replaces_state(winner)
 
 
@@ -112,7 +112,7 @@ def records_deletes_only(operation: str | None, parameters: Mapping[str, Any] | 
 
 
 def rearranges(current: CurrentTransaction) -> bool:
-    """Whether the transaction being checked only moves rows: nothing in its table changes."""
+    """Return whether this transaction only moves rows and changes none."""
     return current.level is IsolationLevel.SNAPSHOT and bool(current.removes)
 
 

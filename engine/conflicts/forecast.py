@@ -237,7 +237,7 @@ def _is_exempt(setting: TableSetting, current: Statement, winner: Statement) -> 
 
 
 def _may_miss(current: ForecastSide, winner: ForecastSide) -> bool:
-    """Whether a compaction and the other side need not share a file.
+    """Return whether a compaction and the other side may have no file in common.
 
     A compaction of the sample table rewrites every file, one of a real table rarely does.
     """

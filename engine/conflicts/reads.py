@@ -62,7 +62,7 @@ def value_obstacle(condition: Expression) -> str | None:
 
 
 def is_stable(part: Expression) -> bool:
-    """Whether the same row gives the same answer each time, wherever it is evaluated."""
+    """Return whether the same row always gives the same answer, on any engine."""
     return is_deterministic(part) and not has_subquery(part) and not spark_expressions(part)
 
 

@@ -218,7 +218,7 @@ def _pins(condition: Expression, takes_bounds: bool) -> Iterator[str]:
 
 
 def _gives_values(part: Expression) -> bool:
-    """Whether a part is `column = literal` or `column IN (literals)`."""
+    """Return whether a part is `column = literal` or `column IN (literals)`."""
     if not isinstance(part, Call) or part.function not in ("=", "<=>", "in"):
         return False
     columns = [argument for argument in part.arguments if isinstance(argument, Column)]

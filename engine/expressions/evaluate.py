@@ -61,7 +61,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
 
 
 def find_matches(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
-    """Whether each row matches a condition: true only, null counts as no match."""
+    """Return for each row whether it matches a condition; null is no match."""
     truths = evaluate_arrow(expression, table).cast(pa.bool_())  # an untyped NULL
     return pc.fill_null(truths, False)
 

@@ -36,7 +36,7 @@ def _iter_fields(old: Column, kind: StructType, new: Column) -> Iterator[tuple[s
 
 
 def _lacks_fields(target: DataType, source: DataType) -> bool:
-    """Whether a struct has fewer fields than the column it is for, at any depth of structs."""
+    """Return whether a struct has fewer fields than its target column, at any depth."""
     if not isinstance(target, StructType) or not isinstance(source, StructType):
         return False
     pairs = ((field, source.get(field.name)) for field in target)

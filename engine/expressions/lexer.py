@@ -87,7 +87,7 @@ def _continues(before: Token, token: Token) -> bool:
 
 
 def _begins_a_number(tokens: list[Token], token: Token) -> bool:
-    """Whether the dot before these digits is theirs (`.5`), and not between a struct and its field."""
+    """Return whether the dot belongs to the digits (`.5`), not between a struct and its field."""
     if token.kind != "number" or not tokens or tokens[-1].text != ".":
         return False
     dot, before = tokens[-1], tokens[-2] if len(tokens) > 1 else None

@@ -70,7 +70,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is ASCII digits and nothing else."""
+    """Return whether a text is ASCII digits and nothing else."""
     return text.isascii() and text.isdigit()
 
 
@@ -261,7 +261,7 @@ def interval_between(text: str, first: str, last: str) -> Literal | None:
 
 
 def _are_within_units(amounts: Sequence[str], units: Sequence[str]) -> bool:
-    """Whether the parts after the first are no more than these have: 59 minutes in an hour."""
+    """Return whether the parts after the first are in range: at most 59 minutes in an hour."""
     most = {"MONTH": 11, "HOUR": 23, "MINUTE": 59, "SECOND": 59}
     rest = zip(amounts[1:], units[1:], strict=True)
     return all(int(Decimal(amount)) <= most[unit] for amount, unit in rest)

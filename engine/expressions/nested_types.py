@@ -24,7 +24,7 @@ def array_of(types: Sequence[DataType]) -> DataType | None:
 
 
 def map_of(types: Sequence[DataType]) -> DataType | None:
-    """map(key, value, …)."""
+    """Return the type of map(key, value, …)."""
     if len(types) % 2:
         return None
     key, value = common_type(types[::2]), common_type(types[1::2])
@@ -46,22 +46,22 @@ def _holds_map(data_type: DataType | None) -> bool:
 
 
 def is_comparable(data_type: DataType) -> bool:
-    """Whether values are compared: no map has a part in them."""
+    """Return whether values of a type can be compared: it contains no map."""
     return not _holds_map(data_type)
 
 
 def keys_of(types: Sequence[DataType]) -> DataType | None:
-    """map_keys(m)."""
+    """Return the type of map_keys(m)."""
     return ArrayType(types[0].key) if isinstance(types[0], MapType) else None
 
 
 def values_of(types: Sequence[DataType]) -> DataType | None:
-    """map_values(m)."""
+    """Return the type of map_values(m)."""
     return ArrayType(types[0].value) if isinstance(types[0], MapType) else None
 
 
 def map_of_arrays(types: Sequence[DataType]) -> DataType | None:
-    """map_from_arrays(keys, values)."""
+    """Return the type of map_from_arrays(keys, values)."""
     match types:
         case [ArrayType(key), ArrayType(value)] if not _holds_map(key):
             return MapType(key, value)
@@ -92,7 +92,7 @@ def one_element(types: Sequence[DataType]) -> DataType | None:
 
 
 def flatten_type(types: Sequence[DataType]) -> DataType | None:
-    """flatten(array of arrays)."""
+    """Return the type of flatten(array of arrays)."""
     first = types[0]
     inner = first.element if isinstance(first, ArrayType) else None
     return inner if isinstance(inner, ArrayType) else None
@@ -105,12 +105,12 @@ def array_join_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def transform_type(types: Sequence[DataType]) -> DataType | None:
-    """transform(array, lambda)."""
+    """Return the type of transform(array, lambda)."""
     return ArrayType(types[1])
 
 
 def zip_with_type(types: Sequence[DataType]) -> DataType | None:
-    """zip_with(array, array, lambda)."""
+    """Return the type of zip_with(array, array, lambda)."""
     return ArrayType(types[2])
 
 
@@ -122,18 +122,18 @@ def aggregate_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def first_map_type(types: Sequence[DataType]) -> DataType | None:
-    """map_filter(map, lambda)."""
+    """Return the type of map_filter(map, lambda)."""
     return types[0]
 
 
 def new_keys(types: Sequence[DataType]) -> DataType | None:
-    """transform_keys(map, lambda)."""
+    """Return the type of transform_keys(map, lambda)."""
     first = types[0]
     return MapType(types[1], first.value) if isinstance(first, MapType) else None
 
 
 def new_values(types: Sequence[DataType]) -> DataType | None:
-    """transform_values(map, lambda)."""
+    """Return the type of transform_values(map, lambda)."""
     first = types[0]
     return MapType(first.key, types[1]) if isinstance(first, MapType) else None
 

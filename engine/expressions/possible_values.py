@@ -189,7 +189,7 @@ def _reaches(low: Any, high: Any) -> bool:  # noqa: ANN401 - bounds of one type
 
 
 def _meets(left: ValueRange, right: ValueRange) -> bool:
-    """Whether some value can be in both."""
+    """Return whether two ranges can share a value."""
     if left.nan and right.nan:
         return True
     both = left.values and right.values

@@ -17,7 +17,7 @@ from engine.schema.types import BOOLEAN
 
 
 def is_deterministic(expression: Expression) -> bool:
-    """Whether the same row gives the same value each time. Others count as TRUE in conflicts."""
+    """Return whether the same row always gives the same value. Others count as TRUE in conflicts."""
     return all(_node_is_deterministic(node) for node in walk(expression))
 
 
@@ -40,17 +40,17 @@ def spark_expressions(expression: Expression) -> tuple[SparkExpression, ...]:
 
 
 def is_asked_once(expression: Expression) -> bool:
-    """Whether a second evaluation may give another value, or would have to be Spark's too."""
+    """Return whether an expression must be evaluated only once: it reads a relation or needs Spark."""
     return has_subquery(expression) or bool(spark_expressions(expression))
 
 
 def has_subquery(expression: Expression) -> bool:
-    """Whether it reads another relation."""
+    """Return whether an expression reads another relation."""
     return any(isinstance(node, Subquery) for node in walk(expression))
 
 
 def uses_complex_types(expression: Expression) -> bool:
-    """Whether a struct, array or map, or a field inside one, has a part in it."""
+    """Return whether an expression uses a struct, array or map, or a field inside one."""
     return any(
         len(node.path) > 1 or is_complex(node.type)
         for node in walk(expression)

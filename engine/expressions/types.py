@@ -62,7 +62,7 @@ def is_numeric(data_type: DataType) -> bool:
 
 
 def is_cast_by_zone(data: DataType, table: DataType) -> bool:
-    """Whether storing values of a type in a column depends on the session's time zone."""
+    """Return whether storing values of a type in a column depends on the session's time zone."""
     return cast_by_zone(data, table) != data
 
 
@@ -92,7 +92,7 @@ def _field_by_zone(field: StructField, table: StructType) -> StructField:
 
 
 def _holds_times(data: DataType) -> bool:
-    """Whether the text of a struct, an array or a map has times in a zone."""
+    """Return whether the text of a struct, an array or a map has times in a zone."""
     match data:
         case StructType():
             return any(_holds_times(field.type) for field in data)
@@ -182,7 +182,7 @@ def _common_struct(left: Sequence[StructField], right: Sequence[StructField]) ->
 
 
 def may_be_cast(source: DataType, target: DataType) -> bool:
-    """Whether CAST takes a value: atomic to atomic, or collection to collection of like shape."""
+    """Return whether CAST is allowed: atomic to atomic, or collection to collection of like shape."""
     match source, target:
         case _ if source in {VOID, target}:
             return True

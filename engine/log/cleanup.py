@@ -84,7 +84,7 @@ class _OldestFile:
     listed_ms: int
 
     def spares(self, store: Store, cutoff_ms: int, now_ms: int) -> bool:
-        """Whether nothing of the log can have expired, nor been left by writers for long."""
+        """Return whether no file of the log can have expired, or be a writer's old leftover."""
         if not (0 <= now_ms - self.listed_ms < _LISTED_FOR_MS):
             return False
         if self.oldest.modified_ms < cutoff_ms:

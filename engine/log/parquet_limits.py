@@ -6,7 +6,7 @@ _MAX_RATIO = 1000
 
 
 def is_inflated(row_count: int, size_bytes: int) -> bool:
-    """Whether a footer promises rows by the hundred million out of next to nothing."""
+    """Return whether a footer claims far more rows than its file's size allows."""
     decoded_bytes = row_count * _BYTES_A_ROW
     return decoded_bytes > _LARGE_BYTES and decoded_bytes > _MAX_RATIO * max(size_bytes, 1)
 

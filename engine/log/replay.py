@@ -95,7 +95,7 @@ class TableState:
         return Tip(self.version, self.last_file, self.commit_info)
 
     def is_same(self, other: "TableState") -> bool:
-        """Whether two states have the same files and the same definition."""
+        """Return whether two states have the same files and the same definition."""
         return self.has_same_files(other) and (self.metadata, self.protocol, self.domains) == (
             other.metadata,
             other.protocol,

@@ -44,6 +44,6 @@ def read_again(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
 
 
 def _is_small(content: CheckpointContent) -> bool:
-    """Whether it is whole in its one file, and takes little memory."""
+    """Return whether a checkpoint has no sidecars and takes little memory."""
     has_sidecars = any(isinstance(action, Sidecar) for action in content.actions)
     return not has_sidecars and content.files.nbytes + content.tombstones.nbytes <= _MOST_BYTES

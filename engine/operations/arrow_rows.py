@@ -64,7 +64,7 @@ FOR_SPARK = (
 
 
 def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
-    """Whether files are few bytes enough to be read in this process.
+    """Return whether files are small enough to be read in this process.
 
     Raises:
         NeedsSparkError: they are not, and there is no Spark.

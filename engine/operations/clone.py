@@ -209,7 +209,7 @@ def _plan_replace(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) 
 
 
 def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> bool:
-    """Whether an existing file can stay unchanged."""
+    """Return whether an existing file can stay unchanged."""
     if have is None or (tracked and have.base_row_id is None):
         return False
     return all(

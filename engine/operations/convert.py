@@ -113,7 +113,7 @@ def _check_unmapped(metadata: Metadata) -> None:
 
 
 def _is_data(path: str) -> bool:
-    """Whether Spark counts a file as data; a directory `_x=1` is a partition."""
+    """Return whether Spark counts a file as data; a directory `_x=1` is a partition."""
     *directories, name = path.split("/")
     hidden = any(part.startswith((".", "_")) and "=" not in part for part in directories)
     return not hidden and not name.startswith((".", "_"))

@@ -421,12 +421,12 @@ class Execution:
 
 
 def keeps_row_ids(snapshot: Snapshot) -> bool:
-    """Whether a rewrite must keep row ids (the property is on and their columns exist)."""
+    """Return whether a rewrite must keep row ids (the property is on and their columns exist)."""
     properties = snapshot.properties
     return properties.row_tracking and properties.row_id_column is not None
 
 
 def uses_deletion_vectors(snapshot: Snapshot) -> bool:
-    """Whether rows may be deleted by vectors."""
+    """Return whether rows may be deleted by vectors."""
     supported = has_feature(snapshot.protocol, "deletionVectors")
     return supported and snapshot.properties.enable_deletion_vectors

@@ -38,7 +38,7 @@ def use_of(snapshot: Snapshot, feature: str) -> FeatureUse | None:
 
 
 def speaks_of(action: Action, feature: str) -> bool:
-    """Whether an action of the log can only be understood by who knows a feature."""
+    """Return whether an action of the log requires knowledge of a feature."""
     match action:
         case AddFile() | RemoveFile():
             return feature == "deletionVectors" and action.deletion_vector is not None

@@ -29,7 +29,7 @@ class BinRule:
     fits_iceberg: bool = False
 
     def wants(self, add: AddFile) -> bool:
-        """Whether a file takes part."""
+        """Return whether a file takes part in the rewrite."""
         if self.purge:
             return add.deletion_vector is not None or (self.fits_iceberg and not is_tagged(add))
         return add.size < self.target_size_bytes or has_many_deleted(add)
@@ -71,7 +71,7 @@ def digest(bins: Iterable[Bin]) -> str:
 
 
 def has_many_deleted(add: AddFile) -> bool:
-    """Whether the share of deleted rows is large enough to slow down reads."""
+    """Return whether the share of deleted rows is large enough to slow down reads."""
     rows = physical_rows(add)
     if add.deletion_vector is None:
         return False

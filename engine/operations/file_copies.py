@@ -66,7 +66,7 @@ class _Copying:
         return True
 
     def _is_copy(self, there: FileStatus, original: FileStatus) -> bool:
-        """Whether an earlier run copied it, recently enough to be safe from VACUUM."""
+        """Return whether a file is an earlier run's copy, recent enough to be safe from VACUUM."""
         return there.size_bytes == original.size_bytes and there.modified_ms >= self._fresh_from_ms
 
     def _pieces(self, source: Store, path: str) -> Iterator[bytes]:

@@ -173,7 +173,7 @@ def _check_moment(frame: DataFrame, uri: str) -> None:
 
 
 def _is_hidden(read: TableRead, own: str, frame: DataFrame) -> bool:
-    """Whether only the Spark Connect server knows the scan's files, and they may be outdated."""
+    """Return whether only the Spark Connect server knows the scan's files, perhaps outdated ones."""
     if not read.text or places_in(frame.sparkSession, read.text) is not None:
         return False
     files = files_of(frame)

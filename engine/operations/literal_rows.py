@@ -147,7 +147,7 @@ def _choose_column(
 
 
 def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
-    """Whether values become a type unchanged, or cannot be compared with it unless they are stored."""
+    """Return whether values become a type unchanged, or compare with it only once stored."""
     return all(
         kind in {VOID, STRING}
         or (common := common_type([kind, declared])) == declared

@@ -95,7 +95,7 @@ def columns_read(trees: Iterable[Expression], side: str) -> set[str] | None:
 
 
 def joins_by_equality(on: Expression) -> bool:
-    """Whether ON equates an expression of the target with one of the source."""
+    """Return whether ON equates an expression of the target with one of the source."""
     return any(equal_sides(part) for part in split_conjuncts(on))
 
 

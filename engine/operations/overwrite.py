@@ -150,7 +150,7 @@ def _parse_match_condition(
 
 
 def _takes_any_rows(source: Source) -> bool:
-    """Whether a query takes an arbitrary subset of rows, possibly another one each time."""
+    """Return whether a query takes an arbitrary subset of rows, possibly another one each time."""
     if not isinstance(source, QuerySource):
         return False
     words = {token.value for token in tokenize(source.query) if token.kind == "word"}

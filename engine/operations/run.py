@@ -333,7 +333,7 @@ def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - St
 
 
 def _was_applied(table: DeltaTable, app_id: str, version: int) -> bool:
-    """Whether an application's write is in the table."""
+    """Return whether an application's write is in the table."""
     with suppress(TableNotFoundError):
         last = table.snapshot().set_transactions.get(app_id)
         return last is not None and last.version >= version
@@ -397,7 +397,7 @@ def _result_of(own: LogCommit) -> OperationResult:
 
 
 def _has_several_commits(command: Command) -> bool:
-    """Whether a rerun resumes from the remaining work, instead of looking for one commit."""
+    """Return whether a rerun resumes from the remaining work, instead of looking for one commit."""
     orders_all = isinstance(command, Optimize) and bool(command.zorder_by or command.full)
     return isinstance(command, _SEVERAL_COMMITS) and not orders_all
 

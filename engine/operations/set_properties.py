@@ -219,7 +219,7 @@ def _enable_column_mapping(
 
 
 def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:
-    """Whether the properties enable row tracking while files have no row ids yet.
+    """Return whether the properties enable row tracking while files have no row ids yet.
 
     Raises:
         InvalidPropertyError: row tracking is suspended.
@@ -257,7 +257,7 @@ def _enable_row_tracking(snapshot: Snapshot, configuration: dict[str, str]) -> d
 
 
 def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> bool:
-    """Whether the new configuration would require a check of rows, and the table has none."""
+    """Return whether the new configuration requires a check of rows on an empty table."""
     if snapshot.file_count:
         return False
     before, after = snapshot.properties, TableProperties.parse(configuration)

@@ -344,7 +344,7 @@ def _files(actions: Iterable[Action]) -> Iterator[AddFile]:
 
 
 def _writes_otherwise(commit: LogCommit) -> bool:
-    """Whether a commit would have written other files, had the table been another one."""
+    """Return whether a commit's files depend on the state of the table."""
     winner = WinningCommit.from_commit(commit)
     return winner.changes_data and not winner.is_blind_append
 

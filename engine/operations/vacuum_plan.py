@@ -62,11 +62,11 @@ class NeededFiles:
     doubtful: frozenset[str] = frozenset()
 
     def has(self, path: str) -> bool:
-        """Whether a file must stay."""
+        """Return whether a file must stay."""
         return self._names(path) or self.may_be_missing(path)
 
     def may_be_missing(self, path: str) -> bool:
-        """Whether a file may be a needed but unlisted one under other escapes."""
+        """Return whether a file may be a needed but unlisted one under other escapes."""
         if not self.doubtful or self._names(path):
             return False
         return self.key(decode_fully(path)) in self.doubtful
@@ -89,7 +89,7 @@ class NeededFiles:
 
 
 def folds_names(store: Store, version: int) -> bool:
-    """Whether a store ignores case in names, as disks of macOS and Windows do.
+    """Return whether a store ignores case in names, as disks of macOS and Windows do.
 
     Partitions p=a and p=A then lie in one directory, under the first name.
     """

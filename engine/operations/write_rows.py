@@ -129,7 +129,7 @@ def write_rows(
 
 
 def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
-    """Whether to gather rows before writing, as the table requests.
+    """Return whether to gather rows before writing, as the table requests.
 
     By default they are gathered if each task would write to many partitions; otherwise rows keep
     their original order, which benefits statistics.

@@ -141,7 +141,7 @@ def _idle_features(schema: StructType) -> frozenset[str]:
 
 
 def has_feature(protocol: Protocol, name: str) -> bool:
-    """Whether the protocol supports a feature, by its list or implied by its version."""
+    """Return whether the protocol supports a feature, by its list or implied by its version."""
     return name in list_supported_features(protocol)
 
 

@@ -40,13 +40,13 @@ _PROMOTIONS = frozenset(
 
 
 def is_iceberg(properties: TableProperties) -> bool:
-    """Whether a table is to be read as Iceberg too."""
+    """Return whether a table is readable as Iceberg too."""
     named = {name.lower() for name in properties.universal_formats}
     return properties.iceberg_compat_v2 and _FORMAT in named
 
 
 def is_tagged(add: AddFile) -> bool:
-    """Whether a file was written under the rules."""
+    """Return whether a file was written under the rules."""
     return (add.tags or {}).get(COMPAT_TAG) == str(COMPAT_VERSION)
 
 
@@ -87,7 +87,7 @@ def partitions_fault(before: Sequence[str], after: Sequence[str]) -> str | None:
 
 
 def has_nested_ids(schema: StructType) -> bool:
-    """Whether every element, key and value has an id."""
+    """Return whether every element, key and value has an id."""
     return all(
         path in read_nested_ids(column)
         for type_ in iter_types(schema)

@@ -185,7 +185,7 @@ class ReportOutbox:
             self._sending = []
 
     def _send_spooled(self) -> bool:
-        """Whether nothing is left on disk."""
+        """Send the events on disk; return whether none is left."""
         while (batch := self._spool.oldest()) is not None:
             if not self._deliver(batch.body):
                 return False

@@ -155,7 +155,7 @@ def is_unchanged(way: Storing) -> bool:
 
 
 def is_storable(data: DataType, table: DataType) -> bool:
-    """Whether values of a type may be stored in a column; some may still be out of range."""
+    """Return whether values of a type may be stored in a column; some may still be out of range."""
     try:
         plan_storage(data, table, "")
     except SchemaMismatchError:
@@ -192,7 +192,7 @@ def _refuse(place: str, data: DataType, table: DataType) -> NoReturn:
 
 
 def _can_cast(data: DataType, table: DataType) -> bool:
-    """Whether Spark's ANSI CAST leads from one type to the other; structs and the like only to text."""
+    """Return whether Spark's ANSI CAST allows the conversion; nested types cast only to text."""
     return data in {table, _VOID} or _family(data) in _CASTS[_family(table)]
 
 
@@ -204,7 +204,7 @@ def _always_fits(data: DataType, table: DataType) -> bool:
 
 
 def _number_fits(data: DataType, table: DataType) -> bool:
-    """Whether every number of a type is one of the other; floating ones take any, rounded."""
+    """Return whether every number of a type fits the other; floating types take any, rounded."""
     if isinstance(table, DecimalType):
         whole = table.precision - table.scale
         if isinstance(data, DecimalType):

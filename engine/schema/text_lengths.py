@@ -73,7 +73,7 @@ def char_length(column: StructField) -> int:
 
 
 def has_limits(data_type: DataType) -> bool:
-    """Whether a text of limited length is in it."""
+    """Return whether a type contains a text of limited length."""
     return drop_limits(data_type) != data_type
 
 

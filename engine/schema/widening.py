@@ -38,7 +38,7 @@ def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def is_wider(before: DataType, after: DataType) -> bool:
-    """Whether the protocol lets a column of one type become one of the other."""
+    """Return whether the protocol allows widening a column from one type to the other."""
     if isinstance(after, DecimalType):
         whole = after.precision - after.scale
         if isinstance(before, DecimalType):

@@ -151,7 +151,7 @@ def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Ite
 
 
 def is_enabled(snapshot: Snapshot) -> bool:
-    """Whether the table kept its changes at a version."""
+    """Return whether the change feed was enabled at a version."""
     return snapshot.properties.enable_change_data_feed
 
 

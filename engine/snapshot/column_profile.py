@@ -84,7 +84,7 @@ class _Sums:
         self._counts_distinct = True
 
     def add(self, values: pa.ChunkedArray) -> bool:
-        """Whether there is room for more."""
+        """Add values to the sums; return whether more may follow."""
         self._rows += len(values)
         self._nulls += values.null_count
         if pa.types.is_nested(values.type):

@@ -262,7 +262,7 @@ def _physical_path(schema: StructType, path: Sequence[str], mode: str) -> list[s
 
 
 def _was_float(schema: StructType, path: Sequence[str]) -> bool:
-    """Whether a column of doubles was one of floats when some of its files were written."""
+    """Return whether a DOUBLE column was FLOAT when some of its files were written."""
     inside: DataType = schema
     changes: Any = None
     for name in path:

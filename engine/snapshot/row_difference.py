@@ -257,7 +257,7 @@ def _file_keys(files: pa.Table) -> pa.Array:
 
 
 def _are_alike(older: Snapshot, newer: Snapshot) -> bool:
-    """Whether a condition on the later version means the same to the files of the earlier."""
+    """Return whether a condition means the same in both versions."""
     return (
         older.schema == newer.schema
         and list(older.partition_columns) == list(newer.partition_columns)

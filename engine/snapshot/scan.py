@@ -200,7 +200,7 @@ def prune_partitions(
 
 
 def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[str]) -> bool:
-    """Whether a condition names nothing but partition columns."""
+    """Return whether a condition names only partition columns."""
     names = {name.lower() for name in partition_columns}
     paths = columns_of(condition)
     return bool(paths) and all(path[0].lower() in names for path in paths)

@@ -44,7 +44,7 @@ class ColumnComparison:
     values: tuple[Any, ...]
 
     def may_hold(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - JSON
-        """Whether a value between two bounds of statistics may make it true."""
+        """Return whether the comparison can be true for a value between two bounds of statistics."""
         low, high = self._check_bound(low), self._check_bound(high)
         if low is None or high is None or low > high:
             return True

@@ -12,7 +12,7 @@ _proven: set[str] = set()
 
 
 def is_commit(path: str) -> bool:
-    """Whether a file of the store is a version of the table."""
+    """Return whether a file of the store is a version of the table."""
     return _COMMIT.fullmatch(path) is not None
 
 

@@ -148,7 +148,7 @@ class ObjectStore:
             )
 
     def has_objects(self, prefix: str) -> bool:
-        """Whether there is any object below a prefix."""
+        """Return whether there is any object below a prefix."""
         with self._errors_of("list", prefix):
             chunks = obstore.list(self._inner, check_path(prefix), chunk_size=1)
             return any(chunk for chunk in chunks)

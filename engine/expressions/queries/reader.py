@@ -245,7 +245,7 @@ def order_key(tokens: Tokens) -> OrderSyntax:
 
 
 def _alias_at(tokens: Tokens) -> bool | None:
-    """Whether an alias after AS (True) or without it (False) ends these tokens; None for no alias."""
+    """Return whether the alias at the end of these tokens follows AS; None for no alias."""
     if len(tokens) < 2 or tokens[-1].kind not in {"word", "name"}:
         return None
     before, last = tokens[-2], tokens[-1]

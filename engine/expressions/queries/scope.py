@@ -37,7 +37,7 @@ class QueryScope(Scope):
         raise self._column_error(path, position)
 
     def has(self, path: Sequence[str]) -> bool:
-        """Whether a table of this FROM has the column."""
+        """Return whether a table of this FROM has the column."""
         return bool(self.own(path))
 
     def columns(self, qualifier: str = "") -> Iterator[tuple[str, Column]]:
