@@ -6,7 +6,7 @@ and a line of the log at the end of each step.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -34,6 +34,10 @@ _TICK_S = 0.5
 _SLOW_MS = 5_000
 _SLOW_TIMES = 5
 _MAX_PLACES = 40  # further steps get no row
+_STAGE_KEY = ("attempt", "place")
+_STAGE_FIELDS = tuple(
+    field.name for field in JobStage._meta.fields if field.name not in ("id", *_STAGE_KEY)
+)
 
 
 class StageRows:
@@ -49,21 +53,29 @@ class StageRows:
         """Bring the rows up to date."""
         with self._writing:
             changed = self._stages.take_changed()
-            for stage in changed:
-                if stage.place < _MAX_PLACES:
-                    self._write(stage)
+            self._write([stage for stage in changed if stage.place < _MAX_PLACES])
             for number in {stage.attempt for stage in changed}:
                 self._write_cost(number)
 
-    def _write(self, stage: StepProgress) -> None:
-        row = self._attempt(stage.attempt)
-        if row is None:
-            return
-        fields = stage.fields(self._clock.now_ms())
-        JobStage.objects.update_or_create(attempt_id=row, place=stage.place, defaults=fields)
-        if stage.ended_ms is not None and (stage.attempt, stage.place) not in self._told:
-            self._told.add((stage.attempt, stage.place))
-            self._tell(stage)
+    def _write(self, stages: Sequence[StepProgress]) -> None:
+        """Insert or update the rows of the steps in one statement; log the steps that ended."""
+        now_ms, rows = self._clock.now_ms(), list[JobStage]()
+        for stage in stages:
+            attempt = self._attempt(stage.attempt)
+            if attempt is not None:
+                rows.append(JobStage(attempt_id=attempt, place=stage.place, **stage.fields(now_ms)))
+        JobStage.objects.bulk_create(
+            rows, update_conflicts=True, unique_fields=_STAGE_KEY, update_fields=_STAGE_FIELDS
+        )
+        for stage in stages:
+            key = (stage.attempt, stage.place)
+            if (
+                stage.ended_ms is not None
+                and stage.attempt in self._attempts
+                and key not in self._told
+            ):
+                self._told.add(key)
+                self._tell(stage)
 
     def _tell(self, stage: StepProgress) -> None:
         """Log a step with Spark tasks or a finding, and a task that delayed the others."""

@@ -63,10 +63,10 @@ def handles_rows(kind: str) -> bool:
     return operation.reads is not Reads.NOTHING or operation.files is NewFiles.WRITTEN
 
 
-def check_command(command: Command, table: Table, *, is_redefined: bool = False) -> None:
-    """Check that a command names this table, stays under the roots and fits the schema.
+def check_command(command: Command, table: Table, *, knows_schema: bool = True) -> None:
+    """Check that a command names this table, stays under the roots and fits the mirrored schema.
 
-    The schema is not checked if an earlier step redefines it.
+    The schema is checked only if the mirror knows it. Steps of a script are checked in any case.
 
     Raises:
         RequestError: it names another table, or does not fit.
@@ -79,14 +79,14 @@ def check_command(command: Command, table: Table, *, is_redefined: bool = False)
         check_table_uri(table.uri)
         _check_steps(command, table)
         return
-    _check_at(command, table, is_redefined=is_redefined)
+    _check_at(command, table, knows_schema=knows_schema)
 
 
-def _check_at(command: Command, table: Table, *, is_redefined: bool) -> None:
+def _check_at(command: Command, table: Table, *, knows_schema: bool) -> None:
     check_table_uri(table.uri)
     for uri in source_uris(command):
         check_source_uri(uri)
-    command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
+    command.validate(parse_schema(table.schema) if table.schema and knows_schema else None)
     if isinstance(command, Vacuum):
         command.retention_ms(table.name, _retention_ms(table))
 
@@ -123,7 +123,7 @@ def _check_steps(script: Script, table: Table) -> None:
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
         _check_names(step, table)
-        _check_at(step, changed, is_redefined=changed.pk in redefined)
+        _check_at(step, changed, knows_schema=changed.pk not in redefined)
         if _redefines(step):
             redefined.add(changed.pk)
 

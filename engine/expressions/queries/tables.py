@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
@@ -34,8 +35,9 @@ def tables_in_query(query: QuerySyntax) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_iter_query_tables(query, _TableScope())))
 
 
+@lru_cache(maxsize=256)
 def tables_in_condition(text: str) -> tuple[str, ...]:
-    """Return the tables named by subqueries of an expression.
+    """Return the tables named by subqueries of an expression; a text is read once.
 
     Raises:
         ExpressionError: a subquery does not parse.
