@@ -86,6 +86,18 @@ def test_the_map_has_every_floor_of_the_engine_in_the_order_of_imports():
     assert [name for row in told for name in re.findall(r"\w+", row)] == floors
 
 
+def test_each_look_up_of_the_map_names_what_its_file_holds():
+    guide = (ROOT / "docs/architecture.md").read_text("utf-8")
+    table = guide.partition("## Where to look things up")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if "?" in line]
+    assert len(rows) >= 10
+    for row in rows:
+        places = re.findall(r"`([\w/]+\.(?:py|html))`: `([^`]+)`", row)
+        assert 1 <= len(places) <= 2, row
+        for path, name in places:
+            assert name in (ROOT / path).read_text("utf-8"), row
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
 def test_a_guide_names_no_module_that_is_gone(guide):
     named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|html))`", guide.read_text("utf-8"))
