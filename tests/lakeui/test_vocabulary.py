@@ -1,6 +1,7 @@
 """Lineage, forecasts, guards and history say of every command what the vocabulary says."""
 
 import pytest
+from django.utils import timezone
 
 from engine.commands.model import COMMANDS as COMMAND_MODELS
 from engine.commands.sql import parse_statement
@@ -9,11 +10,12 @@ from engine.vocabulary import OPERATIONS, Changes, Family, Removes, StatementKin
 from lakeui.catalog.access import action_for_kind
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import NO_ROWS, RowCounts, rows_of
+from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.conflicts.statements.kinds import DEFINITION, INSERT, statement_kind
 from lakeui.conflicts.statements.operations import Target, operation_of
 from lakeui.jobs.row_impact import asks_name
 from lakeui.monitoring.lineage.datasets import name_of
-from lakeui.monitoring.lineage.events import events_of_job
+from lakeui.monitoring.lineage.events import events_of_job, events_of_transaction
 from tests.engine.test_vocabulary import IN_PROCESS, ON_SPARK
 from tests.lakeui.factories import make_job, make_table
 
@@ -39,6 +41,18 @@ def test_lineage_names_a_table_as_an_input_of_a_job_that_reads_its_rows():
         job = make_job(table, kind=command.kind, parameters=command.parameters())
         inputs = {(dataset.namespace, dataset.name) for dataset in events_of_job(job)[0].inputs}
         assert (name_of(table.uri) in inputs) == is_input, command.statement()
+
+
+@pytest.mark.django_db
+def test_lineage_of_a_program_names_the_table_as_an_input_where_its_operation_reads_rows():
+    """An operation that is not reported may have read the table."""
+    table, now = make_table(name="t"), timezone.now()
+    pipeline = Pipeline.objects.create(name="nightly", first_seen_at=now, last_seen_at=now)
+    for operation, reads in {"WRITE": False, "TRUNCATE": False, "MERGE": True, "": True}.items():
+        row = PipelineTransaction(
+            pipeline=pipeline, table=table, operation=operation, read_version=3, reported_at=now
+        )
+        assert bool(events_of_transaction(row)[0].inputs) == reads, operation
 
 
 @pytest.mark.django_db

@@ -155,7 +155,8 @@ def events_of_job(job: Job) -> list[RunEventDraft]:
 
 def events_of_transaction(row: PipelineTransaction) -> list[RunEventDraft]:
     """Return START of a reported transaction, and its end if it has one."""
-    reads = row.read_version is not None and row.read_version >= 0
+    has_version = row.read_version is not None and row.read_version >= 0
+    reads = has_version and operation_named(row.operation).reads is not Reads.NOTHING
     start = RunEventDraft(
         type=Type.START,
         at=row.started_at or row.ended_at or row.reported_at,

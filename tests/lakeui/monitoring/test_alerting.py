@@ -125,11 +125,13 @@ def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_day():
     assert [len(look.findings(Condition.WASTED, minutes)) for minutes in (13, 14)] == [1, 0]
 
 
-def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted():
+@pytest.mark.parametrize("operation", ["SET TBLPROPERTIES", "MERGE"])
+def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted(operation):
+    """A MERGE may add columns."""
     table = make_table()
     for minutes in (1, 2):
         make_conflict(
-            table, rule="metadata_changed", winning_version=9, winner_operation="SET TBLPROPERTIES",
+            table, rule="metadata_changed", winning_version=9, winner_operation=operation,
             occurred_at=NOON - timedelta(minutes=minutes),
         )  # fmt: skip
     (told,) = AlertRound(NOON).findings(Condition.METADATA_COST, None)
