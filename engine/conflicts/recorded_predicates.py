@@ -71,7 +71,7 @@ def predicate_texts(info: CommitInfo) -> list[str] | None:
     return predicates if is_list else None
 
 
-def recorded_read(info: CommitInfo, schema: StructType) -> ReadPredicate | None:
+def read_of_record(info: CommitInfo, schema: StructType) -> ReadPredicate | None:
     """Return the read of a DELETE or UPDATE; None if the log may omit some reads."""
     texts = predicate_texts(info)
     if texts is None or not _reads_predicate_only(info):

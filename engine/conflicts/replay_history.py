@@ -14,7 +14,7 @@ from engine.conflicts.footprint import both_delete
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.overlap import FILES_ALONE, Overlap, RowEvidence
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.recorded_predicates import recorded_read
+from engine.conflicts.recorded_predicates import read_of_record
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.errors import ConflictFacts
 from engine.schema.types import StructType
@@ -160,5 +160,5 @@ def _rebuild_reads(
     if not changes_rows:  # an ALTER reads every row or none, a compaction what it removes
         checks = operation is not UNKNOWN and operation.reads is Reads.TABLE
         return ((read_predicate(None),) if checks else ()), True
-    read = recorded_read(commit.info, schema)
+    read = read_of_record(commit.info, schema)
     return (read_predicate(None) if read is None else read,), read is not None
