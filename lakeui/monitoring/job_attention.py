@@ -18,7 +18,7 @@ from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.operations import stale_jobs
 
 OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
-_MOST_GROUPED = 2_000  # jobs, the latest
+_MOST_GROUPED = 1_000  # jobs, the latest
 _SHOWN_FIELDS = ("kind", "parameters", "queue", "worker", "error_message", "created_at", "finished_at",
                  "heartbeat_at", "table__name")  # fmt: skip
 
