@@ -1,7 +1,7 @@
-"""Processes that read rows for people: bounded in memory, behind other work, and told of their end.
+"""Processes that read rows for people, with limits on memory and priority.
 
-A prefork pool ends a process at the time limit of its message; a thread could not be ended. Its
-parent then writes the answer that the process still owed.
+A prefork pool ends a process at the time limit of its message, and cannot end a thread. The parent
+of an ended process writes the missing answer.
 """
 
 import logging
@@ -40,7 +40,7 @@ _bounded = False
 
 
 class Answer(Protocol):
-    """A row that a page waits for; the answer of a read, or why there is none."""
+    """A row that a page waits for: the answer of a read, or the reason for its absence."""
 
     error_code: str
     error_message: str
@@ -56,7 +56,7 @@ def note_failure(answer: Answer, doing: str) -> Iterator[None]:
     except (MemoryError, SystemError):  # some libraries fail without saying that memory was short
         limit = ReadStoppedError.by_memory(settings.READ_BYTES)
         answer.error_code, answer.error_message = limit.code, str(limit)
-    except Exception as error:  # whatever a file holds, the page is told
+    except Exception as error:  # a page receives an answer for every file
         logger.exception("A fault while %s", doing)
         answer.error_code = INTERNAL
         answer.error_message = f"{type(error).__name__} while {doing}."
@@ -64,14 +64,14 @@ def note_failure(answer: Answer, doing: str) -> Iterator[None]:
 
 @worker_init.connect
 def note_queue(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's worker
-    """Bound the processes of this worker if it takes nothing but reads."""
+    """Bound the processes of a worker that takes only reads."""
     global _bounded
     _bounded = set(sender.app.amqp.queues.consume_from) == {READS_QUEUE}
 
 
 @worker_process_init.connect
 def bound_process(**_: object) -> None:
-    """Limit what a process may allocate, and let web and other workers go first."""
+    """Limit a process's memory, and lower its priority below web and other workers."""
     if not _bounded:
         return
     os.nice(_NICE)
@@ -85,7 +85,7 @@ def bound_process(**_: object) -> None:
 
 @task_prerun.connect
 def note_begin(task_id: str, task: Any, **_: object) -> None:  # noqa: ANN401 - Celery's task
-    """Name the worker that a read takes a place of."""
+    """Record the begin of a read and its worker."""
     if task.name in READS:
         RowRead.objects.filter(pk=task_id).update(
             began_at=timezone.now(), worker=(task.request.hostname or "")[:255]
@@ -94,7 +94,7 @@ def note_begin(task_id: str, task: Any, **_: object) -> None:  # noqa: ANN401 - 
 
 @task_postrun.connect
 def note_end(task_id: str, task: Any, **_: object) -> None:  # noqa: ANN401
-    """Free the place."""
+    """Delete the record of an ended read."""
     if task.name in READS:
         RowRead.objects.filter(pk=task_id).delete()
 
@@ -107,7 +107,7 @@ def answer_for_ended_process(
     args: list[Any],
     **_: object,
 ) -> None:
-    """Say what the process would have said, had it not been ended."""
+    """Write the answer of an ended process: an error that names its limit."""
     try:
         if sender.name in READS:
             stop_read(UUID(task_id), _limit_behind(exception))

@@ -1,7 +1,7 @@
-"""Rows read for people: bounded in number and time, and ended by whoever asked.
+"""Rows read for people: limited in number, time and memory, and cancelled on request.
 
-Workers of the queue `reads` answer, in processes of their own, so that a read that takes all the
-time or memory it may have holds up nothing else.
+Workers of the queue `reads` answer in processes of their own, so that a long or large read delays
+nothing else.
 """
 
 from datetime import datetime, timedelta
@@ -22,9 +22,9 @@ from lakeui.celery import app
 from lakeui.task_names import READS_QUEUE
 
 _QUEUED = timedelta(seconds=30)
-"""How long a read may wait for a worker."""
+"""Longest wait of a read for a worker."""
 PATIENCE = _QUEUED + timedelta(seconds=settings.READ_SECONDS)
-"""When an answer that has not come will not come."""
+"""Age at which an unanswered read counts as abandoned."""
 
 
 class TooManyReadsError(RequestError):
@@ -73,9 +73,9 @@ class ReadCancelledError(EngineError):
 
 
 def check_room(by: User | None) -> None:
-    """Refuse a person whose reads take all that one person may have.
+    """Refuse a person with the largest permitted number of reads in progress.
 
-    Call it inside the transaction that notes the read: it locks the person's row.
+    Call it inside the transaction that records the read: it locks the person's row.
 
     Raises:
         TooManyReadsError: `READS_PER_PERSON` reads wait or run.
@@ -92,7 +92,7 @@ def check_room(by: User | None) -> None:
 def note_read(
     answer: Model, asked_at: datetime, table: Table, subject: str, by: User | None
 ) -> RowRead:
-    """Write down that a person waits for an answer; `subject` is how Monitoring names it."""
+    """Record a read that a person waits for; `subject` is its name on Monitoring."""
     return RowRead.objects.create(
         table=table,
         subject=subject,
@@ -104,9 +104,9 @@ def note_read(
 
 
 def send_read(read: RowRead, task: str, answer: Model, earlier: Model | None) -> None:
-    """Have a worker answer what was just written down, or leave it as it was before.
+    """Send a recorded read to a worker; on failure restore the earlier answer.
 
-    Else whoever asks again once the broker is back would wait for an answer that nobody gives.
+    Otherwise a later request would wait for an answer that no worker gives.
 
     Raises:
         OperationalError, OSError: the broker cannot be reached.
@@ -141,7 +141,7 @@ def may_cancel(reader: Person, read: RowRead) -> bool:
 
 
 def cancel_read(read: RowRead) -> None:
-    """End a read: its page is told, and the process that works on it is ended."""
+    """Cancel a read: write the error into its answer and end its process."""
     stop_read(read.pk, ReadCancelledError())
     try:
         app.control.revoke(str(read.pk), terminate=True, signal="SIGKILL")
@@ -150,13 +150,13 @@ def cancel_read(read: RowRead) -> None:
 
 
 def stop_read(read_id: UUID, error: EngineError) -> None:
-    """Say in the answer why the read ended without one."""
+    """Write an error into the answer of a read and delete the read."""
     read = RowRead.objects.filter(pk=read_id).first()
     if read is None:
         return
     model = read.content_type.model_class()
     if model is not None:
-        # whoever asked anew meanwhile waits for an answer of their own
+        # a later request for the same answer has its own read
         model._default_manager.filter(
             pk=read.object_id, asked_at=read.asked_at, read_at=None
         ).update(read_at=timezone.now(), error_code=error.code, error_message=str(error))
