@@ -13,33 +13,29 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from lakeui.jobs.stopped_streams import select_stopped_streams
 from lakeui.monitoring.conditions import Condition
+from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import group_mutes, mutes_now
 
 
 def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
     """Add `health`, a value of `Health`, to each table. A muted condition does not count."""
     now = timezone.now()
-    muted = group_mutes(mutes_now(now))
     since = now - timedelta(days=settings.ATTENTION_STREAM_DAYS)
     stopped = select_stopped_streams(Job.objects.filter(table=OuterRef("pk")), since)
+    small = has_many_small_files(settings.ATTENTION_SMALL_FILES)
     judged = (
         (Condition.STREAM_STOPPED, Q(Exists(stopped)), Health.STREAM_STOPPED),
-        (
-            Condition.SMALL_FILES,
-            has_many_small_files(settings.ATTENTION_SMALL_FILES),
-            Health.SMALL_FILES,
-        ),
+        (Condition.SMALL_FILES, small, Health.SMALL_FILES),
         (Condition.VACUUM_DUE, is_vacuum_due(), Health.VACUUM_DUE),
     )
-    troubles = (
-        When(holds & ~Q(pk__in=muted.list_muted_tables(condition)), then=Value(health))
-        for condition, holds, health in judged
-        if not muted.hides(condition)
-    )
+    mutes = Mute.objects.filter(Q(table=None) | Q(table=OuterRef("pk")), until__gt=now)
     health = Case(
         When(~Q(mirror_error_code=""), then=Value(Health.UNREACHABLE)),
         When(version__isnull=True, then=Value(Health.PENDING)),
-        *troubles,
+        *(
+            When(holds & ~Q(Exists(mutes.filter(about=condition))), then=Value(health))
+            for condition, holds, health in judged
+        ),
         default=Value(Health.HEALTHY),
         output_field=CharField(),
     )
