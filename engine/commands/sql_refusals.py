@@ -1,6 +1,7 @@
 """Known but unsupported statements: each is refused by name, with an alternative."""
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from engine.commands.names import table_sql
 from engine.commands.statement_cursor import StatementCursor
@@ -61,7 +62,9 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
         what, remedy = _REFUSED[word](cursor)
         return StatementError(what, remedy, position=position)
     what = f"No statement begins with {word[:60]!r}."
-    return StatementError(what, f"Use {', '.join(statements)}.", position=position)
+    near = get_close_matches(word, statements, n=1)
+    remedy = f"Did you mean {near[0]}?" if near else f"Use {', '.join(statements)}."
+    return StatementError(what, remedy, position=position)
 
 
 def opens_transaction(cursor: StatementCursor) -> bool:
@@ -176,13 +179,20 @@ def _copy(cursor: StatementCursor) -> tuple[str, str]:
 
 def _convert(_: StatementCursor) -> tuple[str, str]:
     what = "CONVERT TO DELTA is not supported: a job runs on a table that is registered."
-    remedy = "Convert it from Python (DeltaTable.convertToDelta), then register it under Tables."
+    remedy = (
+        "Convert it from Python (engine.delta.tables.DeltaTable.convertToDelta), then register it"
+        " under Tables."
+    )
     return what, remedy
 
 
 def _generate(_: StatementCursor) -> tuple[str, str]:
     what = "GENERATE is not supported: no job writes manifests."
-    return what, "Write them from Python: DeltaTable.generate('symlink_format_manifest')."
+    remedy = (
+        "Write them from Python: engine.delta.tables.DeltaTable has"
+        " generate('symlink_format_manifest')."
+    )
+    return what, remedy
 
 
 def _session(cursor: StatementCursor) -> tuple[str, str]:
