@@ -125,7 +125,7 @@ def _convert_to_arrow(name: str, given: object) -> pa.Table:
     lowered = [column.lower() for column in rows.column_names]
     if not lowered:
         msg = f"The rows {table_sql(name)} have no columns."
-        remedy = "No rows are a pyarrow.Table of columns without rows: an empty list names none."
+        remedy = "An empty list names no columns: give a pyarrow.Table with columns and no rows."
         raise RequestError(msg, remedy, field="sources")
     repeated = next((one for one in rows.column_names if lowered.count(one.lower()) > 1), None)
     if repeated is not None:

@@ -112,5 +112,8 @@ def check_location(name: str) -> None:
     """
     if not is_location(name):
         msg = f"No table is known here by the name {name[:200]}."
-        remedy = "Name its location, such as delta.`/data/lake/orders`."
+        remedy = (
+            "Name its location, such as delta.`/data/lake/orders`. Rows of the program are read by"
+            " their name in sources."
+        )
         raise UnknownNameError(msg, remedy, field="source.table")

@@ -185,8 +185,8 @@ def run(
         )
         try:
             with execution.translate_spark_errors(), rows_given_up():
+                execution.named_tables.open_all(command.tables_read())
                 if options.dry_run:
-                    execution.named_tables.open_all(command.tables_read())
                     return _add_active_writers(
                         operation(command, execution), table, options.writers_elsewhere
                     )

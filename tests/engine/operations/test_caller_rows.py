@@ -112,7 +112,7 @@ def test_no_rows_add_nothing(do_lightly, pairs):
 
 
 REFUSED = {
-    "another name": (INSERT, {"other": FIRST}, UnknownNameError, "No table is known"),
+    "another name": (INSERT, {"other": FIRST}, UnknownNameError, "by their name in sources"),
     "some columns": (
         "INSERT INTO t BY NAME SELECT id FROM s",
         {"s": FIRST},
@@ -146,7 +146,7 @@ REFUSED = {
     ),
     "no rows at all": (INSERT, {"fresh": 5}, RequestError, "no table of rows"),
     "no columns": (INSERT, {"fresh": pa.table({})}, RequestError, "have no columns"),
-    "an empty list": (INSERT, {"fresh": []}, RequestError, "columns without rows: an empty list"),
+    "an empty list": (INSERT, {"fresh": []}, RequestError, "columns and no rows"),
     "rows that are none": (INSERT, {"fresh": [(1, "a")]}, RequestError, "no table of rows"),
     "one name twice": (
         INSERT,
