@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.files import AddFile
-from engine.errors import RequestError, UnknownColumnError
+from engine.errors import CannotEvaluateError, RequestError, UnknownColumnError
 from engine.expressions.evaluate import find_matches
 from engine.expressions.traits import columns_of, conjunction, split_conjuncts
 from engine.expressions.tree import Expression
@@ -123,13 +123,21 @@ def iter_scan(
     adds = adds_of(prune(table, table.state.files, condition))
     missing = limit
     for rows in _read(table, adds, needed, limited=limit is not None, batch_bytes=batch_bytes):
-        matching = rows if condition is None else rows.filter(find_matches(condition, rows))
+        matching = rows if condition is None else _filter(rows, condition)
         part = matching.select(names)[:missing]
         yield part
         if missing is not None:
             missing -= part.num_rows
             if missing <= 0:
                 break
+
+
+def _filter(rows: pa.Table, condition: Expression) -> pa.Table:
+    try:
+        return rows.filter(find_matches(condition, rows))
+    except CannotEvaluateError as error:
+        remedy = "Leave that part out of the condition, or read the table with Spark."
+        raise CannotEvaluateError(error.what, remedy) from error
 
 
 def _read(

@@ -11,6 +11,7 @@ import pytest
 from engine.actions.table import DomainMetadata, SetTransaction
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
+    CannotEvaluateError,
     DataFileError,
     DeletionVectorError,
     MalformedLogError,
@@ -40,6 +41,14 @@ from tests.engine.made_tables import (
 @pytest.fixture
 def store() -> Store:
     return MemoryStore(f"memory://{uuid.uuid4()}")
+
+
+def test_condition_that_spark_alone_evaluates_is_refused_with_the_way_out(store: Store):
+    write_first(store)
+    write_commit(store, 1, write_rows(store, "one", {"id": [1, 2], "name": ["a", None]}))
+    for condition in ("sqrt(id) = 1", "name RLIKE '^a'", "CAST(name AS INT) = 1"):
+        with pytest.raises(CannotEvaluateError, match="or read the table with Spark"):
+            load_snapshot(store).to_arrow(condition=condition)
 
 
 def test_rows_of_every_live_file_are_read(store: Store):
