@@ -22,7 +22,8 @@ class RunOptions:
     """Options of one run of a command.
 
     Attributes:
-        txn_id: the id of the job: a run does not write again if its commit is in the log.
+        txn_id: the id of the job: with `since_version`, a run does not write again if its commit is
+            in the log.
         retries: the number of retries after a retryable conflict.
         observer: is notified of each phase of each transaction.
         progress: receives progress, from the run's thread and from a watching one; it may raise
