@@ -21,7 +21,10 @@
     }
     const range = document.createRange();
     range.selectNodeContents(node);
-    for (const rect of range.getClientRects()) {
+    const rects = [...range.getClientRects()];
+    if (rects.length > 4 && node.data.trim().length < 3 * rects.length) faults.add(`squeezed: ${words(node.data)}`);
+    const panel = parent.closest(".panel")?.getBoundingClientRect();
+    for (const rect of rects) {
       const rim = rect.height * 0.16; // a line's box is higher than its letters
       const line = { node, layer, left: rect.left, right: rect.right, top: rect.top + rim, bottom: rect.bottom - rim };
       for (const clip of clips) {
@@ -30,7 +33,9 @@
         line.top = Math.max(line.top, clip.top);
         line.bottom = Math.min(line.bottom, clip.bottom);
       }
-      if (line.right - line.left > 2 && line.bottom - line.top > 2) lines.push(line);
+      if (line.right - line.left <= 2 || line.bottom - line.top <= 2) continue;
+      if (panel && line.right > panel.right + 1) faults.add(`beyond its panel: ${words(node.data)}`);
+      lines.push(line);
     }
   }
 

@@ -94,11 +94,15 @@ def test_text_that_cannot_be_read_is_found(page):
         <p style="width: 30px; overflow: hidden; white-space: nowrap">much too long a name</p>
         <p style="height: 10px; overflow: hidden">high<br>letters</p>
         <p style="width: 30px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis">shortened</p>
+        <p style="width: 8px; overflow-wrap: anywhere">squeezed in</p>
+        <div class="panel" style="width: 99px">broad <code>lakeui.featureEnablement.resolution</code></div>
         <p>under</p><p style="margin-top: -2em; opacity: 0">nothing</p>
         <p>A <svg width="12" height="12" style="display: block"></svg> ended</p>
         <dialog open style="position: fixed; inset: 0">a question</dialog>
     """)
     assert page.evaluate(LEGIBLE) == [
+        "squeezed: squeezed in",
+        "beyond its panel: lakeui.featureEnablement.resolution",
         "overprinted: one | two",
         "cut: much too long a name",
         "cut below: high letters",

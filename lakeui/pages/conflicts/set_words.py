@@ -82,7 +82,7 @@ def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[
     if len(shared) > _FILES_TOLD:
         others = _number(len(shared) - _FILES_TOLD, "more file")
         yield f"The table of files lists {others}."
-    if not shared:
+    if not shared and conflict.kind == Conflict.Kind.ABORTED:
         yield "Rows were not compared: sharing a file decided."
     elif conflict.row_count and any(file.common_count for file in shared):
         yield f"So both touched {conflict.rows_text} in all."

@@ -350,4 +350,5 @@ def test_a_resolved_conflict_says_by_what(client_for, lake, rule, how, cell, sai
     assert how in body
     assert cell in body
     assert said in " ".join(set_words(conflict, decision))
+    assert "sharing a file decided" not in body
     assert "0 files and went through" not in body

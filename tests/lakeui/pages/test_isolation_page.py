@@ -70,7 +70,7 @@ def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(cli
     rows = list(csv.DictReader(b"".join(lines).decode().splitlines()))
     assert [(row["version"], row["append_versions"]) for row in rows] == [("6", "4 5")]
     strict = client_for("viewer").get(page, {"level": "Serializable"}).content.decode()
-    assert "1 reordered version would not" in strict
+    assert "1 out-of-order version would not" in strict
 
 
 @pytest.mark.usefixtures("page")
