@@ -205,7 +205,6 @@ READS = [
 ]
 ASKS = {
     "forecast": {"kind": "delete", "sql": "DELETE FROM t"},
-    "meetings": {"current": DELETE, "winner": INSERT},
     "overlaps": {"current": DELETE, "winner": INSERT},
     "what-if": {"level": "Serializable", "row_level": "false"},
     "search": {"q": "orders"},
@@ -222,7 +221,7 @@ def test_an_answer_about_what_is_there_is_as_documented(operation, token, lake):
     )
     response = case.call(headers={"Authorization": f"Bearer {token}"})
     case.validate_response(response, checks=CHECKS)
-    if last in ("overlaps", "meetings"):
+    if last == "overlaps":
         assert [row["version"] for row in response.json()["items"]] == [2]
     if {"table_id", "conflict_id"} & set(names) and last not in ("grants", "forecast"):
         assert response.status_code == 200, response.text
