@@ -28,7 +28,7 @@ from engine.snapshot.conform import target_type
 from engine.snapshot.data_files import read_deleted_rows
 from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
-from engine.snapshot.row_counts import num_records
+from engine.snapshot.row_counts import live_rows
 from engine.snapshot.row_pairs import pair_by_keys, remove_common_rows
 from engine.snapshot.scan import prune
 from engine.snapshot.snapshot import Snapshot
@@ -234,11 +234,10 @@ def _read_one_side(
 
 def _count_recorded_rows(files: pa.Table, condition: Expression | None) -> int | None:
     """Count the rows of files from their statistics; return None if there is no exact count."""
-    recorded = num_records(files.column("stats"))
+    recorded = live_rows(files)
     if condition is not None or recorded.null_count:
         return None
-    deleted = pc.sum(pc.struct_field(files.column("deletion_vector"), "cardinality")).as_py()
-    return int(pc.sum(recorded).as_py()) - int(deleted or 0)
+    return int(pc.sum(recorded).as_py() or 0)
 
 
 def _files_apart(older: Snapshot, newer: Snapshot) -> tuple[pa.Table, pa.Table]:

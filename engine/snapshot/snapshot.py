@@ -33,7 +33,7 @@ from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import list_unsupported_changes
 from engine.snapshot.data_files import count_rows
-from engine.snapshot.row_counts import num_records
+from engine.snapshot.row_counts import deleted_rows, live_rows, num_records
 from engine.snapshot.scan import iter_scan, prune, scan
 from engine.storage.base import Store
 
@@ -177,15 +177,17 @@ class Snapshot:
     def row_count(self) -> int:
         """The number of live rows, for display: from statistics, else from footers.
 
+        A claim of fewer rows than the file's vector deletes is none.
+
         Raises:
             DataFileError: a footer was needed and is unreadable.
         """
-        counts = num_records(self.state.files.column("stats"))
-        total = int(pc.sum(counts).as_py() or 0)
-        unknown = self.state.files.filter(pc.is_null(counts)).column("path").to_pylist()
-        total += sum(count_rows(self.store, path, self.allowed_roots) for path in unknown)
-        deleted = pc.struct_field(self.state.files.column("deletion_vector"), "cardinality")
-        return total - int(pc.sum(deleted).as_py() or 0)
+        files = self.state.files
+        counts = live_rows(files)
+        unknown = files.filter(pc.is_null(counts))
+        total = int(pc.sum(counts).as_py() or 0) - int(pc.sum(deleted_rows(unknown)).as_py() or 0)
+        paths = unknown.column("path").to_pylist()
+        return total + sum(count_rows(self.store, path, self.allowed_roots) for path in paths)
 
     def files(self, condition: str | Expression | None = None) -> pa.Table:
         """Return the live files possibly holding matching rows, one row each.

@@ -81,6 +81,7 @@ def test_a_count_of_the_live_rows_of_a_file_does_not_make_its_values_null(tmp_pa
         masked = add_file(root, "a", rows, stats, deletionVector=inline_vector(range(7)))
         make(root, masked, fields=fields, configuration=VECTORS)
         assert [row["id"] for row in read(root, condition)] == [7, 8, 9], condition
+        assert DeltaTable.open(str(root)).snapshot().row_count == 3
         execute(root, " ".join([_DELETE, "WHERE id < 9 AND", condition]))
         assert ids(root) == [9], condition
 
