@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
 from engine.actions.table import Metadata
-from engine.errors import DataFileError, RequestError
+from engine.errors import DataFileError, MalformedLogError, RequestError
 from engine.log.segment import list_log_files
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import MODE_KEY, column_mapping_mode
-from engine.schema.partition_values import NULL_DIRECTORY, parse_partition_value
+from engine.schema.partition_values import NULL_DIRECTORY, parse_stored_value
 from engine.schema.types import (
     StructField,
     StructType,
@@ -183,7 +183,7 @@ def _values(path: str, partitions: StructType, root: str) -> dict[str, str | Non
 
 def _check_value(column: StructField, text: str | None) -> None:
     try:
-        parse_partition_value(text, column.type)
-    except (ValueError, ArithmeticError) as error:
+        parse_stored_value(text, column.type)
+    except MalformedLogError as error:
         msg = f"The directory {column.name}={text} holds no value of the type of {column.name}."
         raise RequestError(msg, "Give the column another type.", field="partitionSchema") from error

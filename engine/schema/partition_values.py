@@ -26,6 +26,7 @@ from engine.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
+    type_to_json,
 )
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -126,7 +127,7 @@ def parse_stored_value(text: str | None, data_type: DataType) -> Any:  # noqa: A
         if isinstance(data_type, PrimitiveType):
             return _PARSERS[data_type.name](text)
     except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
-        msg = f"The partition value {text[:200]!r} is not a {_name(data_type)}."
+        msg = f"The partition value {text[:200]!r} is not a {type_to_json(data_type)}."
         raise MalformedLogError(msg, _REMEDY) from error
     msg = f"A {type(data_type).__name__} cannot be a partition column."
     raise MalformedLogError(msg, _REMEDY)
@@ -202,7 +203,10 @@ def _parse_decimal(text: str, data_type: DecimalType) -> Decimal:
     value = parse_decimal(text)
     if value is None:
         raise InvalidOperation
-    return value.quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
+    rounded = value.quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
+    if abs(rounded) >= Decimal(1).scaleb(data_type.precision - data_type.scale):
+        raise OverflowError(text)
+    return rounded
 
 
 def _parse_integer(bits: int) -> Callable[[str], int]:
@@ -254,10 +258,6 @@ def _format_float(value: float) -> str:
 
 def _parse_binary(text: str) -> bytes:
     return text.encode()
-
-
-def _name(data_type: DataType) -> str:
-    return data_type.name if isinstance(data_type, PrimitiveType) else str(data_type)
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {

@@ -112,6 +112,7 @@ def test_null_and_the_empty_text_are_null(text: str | None, data_type: DataType)
         ("2024-01-02", DATE, date(2024, 1, 2)),
         ("1", DecimalType(12, 2), Decimal("1.00")),
         ("-1.5", DecimalType(12, 2), Decimal("-1.50")),
+        ("-9999999.99", DecimalType(9, 2), Decimal("-9999999.99")),
         ("TRUE", BOOLEAN, True),
         ("Infinity", DOUBLE, float("inf")),
         ("-32768", SHORT, -32768),
@@ -136,6 +137,8 @@ def test_texts_that_writers_use_are_read(text: str, data_type: DataType, value: 
         ("2024-01-02 03:60:00", TIMESTAMP_NTZ),
         ("2024-02-30 03:00:00", TIMESTAMP_NTZ),
         ("NaN", DecimalType(9, 2)),
+        ("10000000", DecimalType(9, 2)),
+        ("-9999999.995", DecimalType(9, 2)),
         ("x", ArrayType(LONG)),
     ],
 )
