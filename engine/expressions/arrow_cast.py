@@ -176,7 +176,7 @@ def _parse_text(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value
     elif target == DATE:
         result = parse_date(text)
     elif target in TIMES:
-        result = parse_timestamp(text, zone=target == TIMESTAMP)
+        result = parse_timestamp(text, zone=target == TIMESTAMP, regions=False)
     if result is None:
         inexact(f"the cast of a string to {sql_name(target)}")
     return result

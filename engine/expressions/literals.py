@@ -33,6 +33,8 @@ _TIME = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(?![0-9]{3}(?![0-9]))([0-9]{1,2})(?::?([0-9]{2}))?")
 _CONTINENTS = "Africa|America|Antarctica|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific"
 _REGION = re.compile(rf"(?:{_CONTINENTS})/[A-Za-z0-9_/+-]+")
+_REGIONS_AGREE = datetime(1970, 1, 1, tzinfo=UTC)
+"""Copies of the time zone database may merge regions that are alike from here on."""
 _UNITS = {
     "YEAR": ("MONTH", 12),
     "MONTH": ("MONTH", 1),
@@ -132,11 +134,12 @@ def parse_date(text: str) -> date | None:
     return day
 
 
-def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
+def parse_timestamp(text: str, *, zone: bool = True, regions: bool = True) -> datetime | None:
     """Parse a timestamp like Spark's cast: in UTC, or naive without `zone`.
 
     Text without a zone is UTC. Return None if the text is not a timestamp, or only Spark can
-    decide.
+    decide: a time before 1970 in a named region, of which Java and Python know different history,
+    or without `regions` any time in a region.
     """
     day, rest = _day_of(text)
     if day is None:
@@ -147,9 +150,11 @@ def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
     if clock is None or rest[0] not in "T " or (clock[5] and not zone):
         return None
     try:
-        return _moment(day, clock, zone=zone)
+        moment = _moment(day, clock, zone=zone)
     except (ValueError, KeyError, OverflowError, OSError):
         return None
+    in_region = _REGION.fullmatch((clock[5] or "").removeprefix(" ")) is not None
+    return None if in_region and (not regions or moment < _REGIONS_AGREE) else moment
 
 
 def _day_of(text: str) -> tuple[date | None, str]:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_cast import arrow_type, convert
+from engine.expressions.literals import parse_timestamp
 from engine.expressions.types import NAMED_TYPES
 from engine.schema.types import STRING
 
@@ -141,3 +142,13 @@ def _list_values(values: Any) -> list[Any]:
     is_time = pa.types.is_timestamp(values.type)
     listed: list[Any] = (values.cast(pa.int64()) if is_time else values).to_pylist()
     return listed
+
+
+def test_the_history_of_a_region_is_sparks_alone() -> None:
+    """Python and Java may carry different copies of it: 1937 in Amsterdam is 40 minutes apart."""
+    for region in ("Europe/Amsterdam", " Africa/Accra"):
+        for day, is_literal in (("1937-05-01", False), ("1969-12-31", False), ("2020-01-01", True)):
+            text = f"{day} 12:00:00{region}"
+            with pytest.raises(CannotEvaluateError):
+                convert(pa.scalar(text), STRING, NAMED_TYPES["TIMESTAMP"])
+            assert (parse_timestamp(text) is not None) is is_literal
