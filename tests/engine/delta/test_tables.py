@@ -296,7 +296,7 @@ def test_parquet_files_become_a_table_where_they_lie(spark, source, tmp_path):
     assert table.history().first().operation == "CONVERT"
     with pytest.raises(AnalysisException, match="Expecting 0 partition column"):
         DeltaTable.convertToDelta(spark, f"parquet.`{parted}`")
-    with pytest.raises(AnalysisException, match="v=-?[0-9] holds no value of the type of v"):
+    with pytest.raises(AnalysisException, match=r"v=-?[0-9] holds no value of the type of v"):
         DeltaTable.convertToDelta(spark, f"parquet.`{parted}`", "v date")
     by_ddl = DeltaTable.convertToDelta(spark, f"parquet.`{parted}`", "v int")
     assert rows_of(by_ddl.toDF()) == INITIAL
