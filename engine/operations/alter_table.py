@@ -28,7 +28,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     key = f"{CONSTRAINT_PREFIX}{command.name.lower()}"
-    if key in snapshot.metadata.configuration:
+    if any(existing.lower() == key for existing in snapshot.metadata.configuration):
         msg = f"There is a constraint {command.name} already."
         raise ConstraintExistsError(msg, "Drop it first.", field="name")
     condition = command.parse_check(snapshot.schema)

@@ -14,6 +14,7 @@ from engine.commands.clone import Clone
 from engine.errors import ConcurrentAppendException, ConflictError, DeletionVectorError
 from engine.operations.row_sums import RowSumError, check_moved
 from engine.operations.run import run
+from engine.schema.write_errors import ConstraintExistsError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -406,3 +407,12 @@ def test_names_of_a_mapping_that_is_off_count_nowhere(tmp_path):
     assert read(tmp_path) == [{"id": 1, "w": 100}, {"id": 2, "w": 200}]
     execute(tmp_path, "DELETE FROM t WHERE id = 1")
     assert read(tmp_path) == [{"id": 2, "w": 200}]
+
+
+def test_a_constraint_of_another_spelling_is_the_same_constraint(tmp_path):
+    """DROP CONSTRAINT drops a name in any spelling: a second one would go unasked."""
+    make(tmp_path, configuration={"delta.constraints.Positive": "id > 0"})
+    with pytest.raises(ConstraintExistsError):
+        execute(tmp_path, "ALTER TABLE t ADD CONSTRAINT positive CHECK (id < 5)")
+    execute(tmp_path, "ALTER TABLE t DROP CONSTRAINT POSITIVE")
+    assert DeltaTable.open(str(tmp_path)).snapshot().metadata.configuration == {}
