@@ -5,6 +5,7 @@ A batch read is a native scan of the files of one version; a stream is the engin
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -171,12 +172,23 @@ class DeltaStreamReader(DataStreamReader):
         schema: T.StructType | str | None = None,
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
-        """Return the stream of a table at a path."""
+        """Return the stream of a table at a path.
+
+        Raises:
+            AnalysisException: there is no Delta table.
+        """
         if format is not None:
             self.format(format)
-        if is_delta(self._spark, self._source):
-            super().format(STREAM_SOURCE)
-        return super().load(path, None, schema, **options)
+        if not is_delta(self._spark, self._source):
+            return super().load(path, None, schema, **options)
+        super().format(STREAM_SOURCE)
+        try:
+            return super().load(path, None, schema, **options)
+        except AnalysisException:  # Spark wraps a source's error in a traceback of Python
+            if path is not None:
+                with bypass_routing(), delta_errors():
+                    open_table(self._spark, path)
+            raise
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         """Return the stream of a table by name."""

@@ -24,7 +24,9 @@ class NotADeltaTableError(TableNotFoundError):
 
     def __init__(self, name: str) -> None:
         """Take the name or path as the caller gave it."""
-        super().__init__(f"`{name}` is not a Delta table.")
+        super().__init__(
+            f"`{name}` is not a Delta table.", "Check its spelling, or create the table."
+        )
 
 
 class NameTakenError(TableExistsError):

@@ -3,6 +3,7 @@
 Statistics come from the files' footers, partition values from the directory names.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,12 +31,15 @@ from engine.snapshot.new_table import first_actions
 from engine.spark.columns import from_spark_schema
 from engine.spark.file_writer import PATH_SAFE
 from engine.spark.footer_statistics import FooterStatistics
+from engine.spark.java_causes import SPARK_ERRORS
 from engine.spark.object_stores import check_file_system, hadoop_options, spark_path
 from engine.spark.table_files import TableFiles
 from engine.storage.base import FileStatus, Store
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 _THREADS = 8
+_UNREADABLE_TYPE = re.compile(r"\[(?:PARQUET_TYPE_\w+|UNSUPPORTED_TIME_TYPE)\] .*?\.(?=\s|$)")
+"""What Spark says of a type, also inside the failure of a job that reads footers."""
 
 
 class PartitionCountError(RequestError):
@@ -122,15 +126,29 @@ def _is_data(path: str) -> bool:
 def _schema(
     execution: Execution, files: Sequence[FileStatus], partitions: StructType
 ) -> StructType:
-    """Return the columns of all files and the partition columns."""
+    """Return the columns of all files and the partition columns.
+
+    Raises:
+        RequestError: a file has a type that Spark does not read.
+    """
     spark, root = execution.spark, execution.table.store.root
     options = execution.table.storage_options
     check_file_system(spark, root)
     reader = spark.read.options(**hadoop_options(root, options))
     reader = reader.option("mergeSchema", "true").option("recursiveFileLookup", "true")
-    frame = reader.option("__globPaths__", "false").parquet(
-        *[spark_path(root, file.path, options) for file in files]
-    )
+    try:
+        frame = reader.option("__globPaths__", "false").parquet(
+            *[spark_path(root, file.path, options) for file in files]
+        )
+    except SPARK_ERRORS as error:
+        if (refused := _UNREADABLE_TYPE.search(str(error))) is None:
+            raise
+        what = f"Spark cannot read a type in the Parquet files at {root}: {refused[0]}"
+        remedy = (
+            "Write these files anew with another type: times in microseconds"
+            " (coerce_timestamps='us' of pyarrow and pandas), other columns as text or numbers."
+        )
+        raise RequestError(what, remedy, field="identifier") from None  # else Spark's is raised
     own = {name.lower() for name in partitions.names}
     columns = from_spark_schema(frame.schema)
     return StructType(
@@ -171,9 +189,15 @@ def _values(path: str, partitions: StructType, root: str) -> dict[str, str | Non
         expected = ", ".join(f"`{name}`" for name in partitions.names)
         what = (
             f"Expecting {len(partitions)} partition column(s): [{expected}], but found {len(texts)}"
-            f" partition column(s): [{shown}] from parsing the file name: {root}/{path}"
+            f" partition column(s): [{shown}] from parsing the file name: {root}/{path}."
         )
-        raise PartitionCountError(what, "Give the partition columns.", field="partitionSchema")
+        columns = ", ".join(f"`{name}` STRING" for name in texts)
+        remedy = (
+            f"Give the columns of the directories with their types, such as {columns}."
+            if columns
+            else "Give no partition columns."
+        )
+        raise PartitionCountError(what, remedy, field="partitionSchema")
     values: dict[str, str | None] = {}
     for column, text in zip(partitions, texts.values(), strict=True):
         values[column.name] = None if text == NULL_DIRECTORY else text

@@ -214,6 +214,8 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
             lake.sql(text)
     with pytest.raises(AnalysisException, match="nowhere` is not a Delta table"):
         lake.sql(f"DELETE FROM delta.`{tmp_path}/nowhere`")
+    with pytest.raises(AnalysisException, match="Check its spelling"):
+        lake.readStream.format("delta").load(f"{tmp_path}/nowhere")
     with pytest.raises(AnalysisException, match="is not a Delta table"):
         lake.sql("VACUUM nothing")
     with pytest.raises(StatementNotRoutedError, match="permanent view"):

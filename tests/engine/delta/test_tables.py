@@ -1,5 +1,7 @@
 """`DeltaTable` as programs use it: rows, commands, results."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
@@ -294,7 +296,7 @@ def test_parquet_files_become_a_table_where_they_lie(spark, source, tmp_path):
     table = DeltaTable.convertToDelta(spark, f"parquet.`{plain}`")
     assert rows_of(table.toDF()) == INITIAL
     assert table.history().first().operation == "CONVERT"
-    with pytest.raises(AnalysisException, match="Expecting 0 partition column"):
+    with pytest.raises(AnalysisException, match=r"Expecting 0 .*such as `v` STRING"):
         DeltaTable.convertToDelta(spark, f"parquet.`{parted}`")
     with pytest.raises(AnalysisException, match=r"v=-?[0-9] holds no value of the type of v"):
         DeltaTable.convertToDelta(spark, f"parquet.`{parted}`", "v date")
@@ -304,6 +306,16 @@ def test_parquet_files_become_a_table_where_they_lie(spark, source, tmp_path):
     by_ddl.delete("v < -4")
     assert rows_of(by_ddl.toDF()) == INITIAL[:2]
     assert DeltaTable.convertToDelta(spark, f"parquet.`{plain}`").history().count() == 1
+
+
+def test_parquet_types_that_spark_lacks_are_refused_with_the_way_out(spark, tmp_path):
+    for name, kind in {"nanoseconds": pa.timestamp("ns"), "time": pa.time64("us")}.items():
+        place = tmp_path / name
+        place.mkdir()
+        pq.write_table(pa.table({"at": pa.array([1], kind)}), place / "a.parquet")
+        with pytest.raises(AnalysisException, match="Write these files anew"):
+            DeltaTable.convertToDelta(spark, f"parquet.`{place}`")
+        assert not (place / "_delta_log").exists()
 
 
 def test_files_are_not_converted_under_physical_names_that_they_lack(spark, source, tmp_path):
