@@ -12,7 +12,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from lakeui.api.enum_names import ENUM_NAMES
-from lakeui.local_stack.home import read_roots
+from lakeui.local_stack.home import home, page_files, read_roots
 from lakeui.monitoring import log_lines
 from lakeui.task_names import (
     FIRE_SCHEDULES,
@@ -25,10 +25,10 @@ from lakeui.task_names import (
     WATCH_FOR_ALERTS,
 )
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = page_files()
 env = environ.Env()
 
-LAKEUI_HOME = Path(env.str("LAKEUI_HOME", default=str(BASE_DIR / "var"))).resolve()
+LAKEUI_HOME = Path(env.str("LAKEUI_HOME", default=str(home()))).resolve()
 EMBEDDED = env.bool("LAKEUI_EMBEDDED", default=False)  # set by `manage.py up` and by tests
 DEBUG = env.bool("DEBUG", default=False)
 CONFIRM_ROW_SHARE = env.float("CONFIRM_ROW_SHARE", default=0.2)

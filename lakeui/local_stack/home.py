@@ -1,6 +1,7 @@
 """The directory of the embedded stack's data. No Django here: it comes first.
 
-`LAKEUI_HOME` is `var` beside the code unless the environment names another place.
+`LAKEUI_HOME` names it. Without that it is `var` in a checkout, and `.lakeui` in the user's home
+where the package is installed.
 """
 
 import json
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from lakeui.private_files import make_private_directory, make_private_file, write_private
 
-_BESIDE = Path(__file__).resolve().parents[2]
+_CODE = Path(__file__).resolve().parents[2]
+_BUNDLED = _CODE / "lakeui" / "bundled"
 _DIRECTORIES = ("lake", "uploads", "logs", "run")
 _DATABASE = "lakeui.sqlite3"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
@@ -21,7 +23,18 @@ _URL = "http://127.0.0.1:8000"
 
 def home() -> Path:
     """Return the directory, whether it exists or not."""
-    return Path(os.environ.get("LAKEUI_HOME", str(_BESIDE / "var"))).resolve()
+    default = Path.home() / ".lakeui" if _BUNDLED.is_dir() else _CODE / "var"
+    return Path(os.environ.get("LAKEUI_HOME", str(default))).resolve()
+
+
+def page_files() -> Path:
+    """Return the directory of `templates` and `static`: in the wheel, or in the checkout."""
+    return _BUNDLED if _BUNDLED.is_dir() else _CODE
+
+
+def command_name() -> str:
+    """Return how a reader runs a command: `lakeui`, or `manage.py` in a checkout."""
+    return "lakeui" if _BUNDLED.is_dir() else ".venv/bin/python manage.py"
 
 
 def prepare_home() -> None:

@@ -78,7 +78,7 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
     if not spark:
         parts = [program for program in parts if program.name != SPARK_WORKER]
     elif demo:
-        parts.append(Program("demo", (python, "manage.py", "demo"), once=True))
+        parts.append(Program("demo", (python, "-m", "lakeui", "demo"), once=True))
     return parts
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from amqp.exceptions import AMQPError
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.template import TemplateDoesNotExist, TemplateSyntaxError
+from django.template.loader import get_template
 from kombu.exceptions import KombuError, OperationalError
 
 from lakeui.celery import app
@@ -56,8 +58,17 @@ def _is_migrated() -> bool:
         return False
 
 
+def _can_render() -> bool:
+    try:
+        get_template("base.html")
+    except (TemplateDoesNotExist, TemplateSyntaxError):
+        return False
+    return True
+
+
 _PARTS: tuple[tuple[str, Callable[[], bool], str], ...] = (
     ("database", _database_answers, "Check DATABASE_URL and that the database runs."),
     ("migrations", _is_migrated, "Run manage.py migrate."),
+    ("pages", _can_render, "Install the package whole: its templates are missing."),
     ("broker", broker_answers, "Check BROKER_URL and that the broker runs; jobs wait meanwhile."),
 )

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
 from lakeui.local_stack.child import end_orphans
-from lakeui.local_stack.home import remember_roots, remember_url
+from lakeui.local_stack.home import command_name, remember_roots, remember_url
 from lakeui.local_stack.login_links import make_link_token
 from lakeui.local_stack.preflight import HOST, problems
 from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one, programs
@@ -72,7 +72,7 @@ class Command(BaseCommand):
     def _welcome(self, url: str, link: str, *, demo: bool) -> None:
         self._say(f"lakeui answers at {url}/")
         self._say(f"Sign in with this link (once, within an hour): {url}{link}")
-        self._say("Another link: .venv/bin/python manage.py login_link")
+        self._say(f"Another link: {command_name()} login_link")
         if own := [root for root in settings.TABLE_ROOTS if root != str(settings.LAKE_HOME)]:
             self._say(f"Your tables may lie under: {', '.join(own)}")
         self._say(f"Logs: {_LOGS}")

@@ -1,0 +1,60 @@
+"""The wheel is the product: it runs in an empty directory, with nothing of the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from tests.services import ROOT
+
+PROGRAM = """
+import django
+django.setup()
+from django.test import Client
+import lakeui
+client = Client(headers={"host": "localhost"})
+places = ("/livez", "/readyz", "/login/", "/api/v1/schema/", "/static/tokens.css")
+print(lakeui.__file__, *(client.get(place).status_code for place in places))
+"""
+
+
+@pytest.mark.timeout(180)
+def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path):
+    def run(*command, **environment):
+        done = subprocess.run(  # noqa: S603 - this interpreter, programs of ours
+            [sys.executable, *command],
+            cwd=environment.pop("cwd", tmp_path),
+            env={"PATH": os.environ["PATH"], **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"), cwd=ROOT)
+    (wheel,) = (tmp_path / "dist").glob("lakeui-*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(site)
+        entries = files.read(next(n for n in files.namelist() if n.endswith("entry_points.txt")))
+    assert b"lakeui = lakeui.__main__:main" in entries
+    home = tmp_path / "home"
+    given = {
+        "PYTHONPATH": str(site),
+        "HOME": str(home),
+        "SECRET_KEY": "only for this test, and long enough to be taken for one",
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'lakeui.sqlite3'}",
+        "BROKER_URL": "memory://",
+        "ALLOWED_HOSTS": "localhost",
+        "DJANGO_SETTINGS_MODULE": "lakeui.settings",
+    }
+    home.mkdir()
+    run("-m", "lakeui", "migrate", "--verbosity", "0", **given)
+    run("-m", "lakeui", "collectstatic", "--noinput", "--verbosity", "0", **given)
+    assert (home / ".lakeui" / "static" / "tokens.css").is_file()
+    answers = run("-c", PROGRAM, **given).split()[-6:]
+    assert answers == [str(site / "lakeui" / "__init__.py"), *["200"] * 5]
