@@ -192,7 +192,7 @@ def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
         case EngineError():
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
         case MemoryError():
-            limit = ReadStoppedError.by_memory(settings.READ_BYTES)
+            limit = ReadStoppedError.memory_limit(settings.READ_BYTES)
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, limit)
         case _:
             ending = _end_after_fault(error, heartbeat)

@@ -54,7 +54,7 @@ def note_failure(answer: Answer, doing: str) -> Iterator[None]:
     except EngineError as error:
         answer.error_code, answer.error_message = error.code, log_values.text(error)
     except (MemoryError, SystemError):  # some libraries fail without saying that memory was short
-        limit = ReadStoppedError.by_memory(settings.READ_BYTES)
+        limit = ReadStoppedError.memory_limit(settings.READ_BYTES)
         answer.error_code, answer.error_message = limit.code, str(limit)
     except Exception as error:  # a page receives an answer for every file
         logger.exception("A fault while %s", doing)
@@ -70,7 +70,7 @@ def note_queue(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's wor
 
 
 @worker_process_init.connect
-def bound_process(**_: object) -> None:
+def limit_process(**_: object) -> None:
     """Limit a process's memory, and lower its priority below web and other workers."""
     if not _bounded:
         return
@@ -120,5 +120,5 @@ def answer_for_ended_process(
 def _limit_behind(exception: BaseException) -> ReadStoppedError:
     """Name the limit that ended a process: its time or, where the system ended it, its memory."""
     if isinstance(exception, TimeLimitExceeded):
-        return ReadStoppedError.by_time(settings.READ_SECONDS)
-    return ReadStoppedError.by_memory(settings.READ_BYTES)
+        return ReadStoppedError.time_limit(settings.READ_SECONDS)
+    return ReadStoppedError.memory_limit(settings.READ_BYTES)

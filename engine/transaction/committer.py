@@ -20,6 +20,7 @@ from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
     CommitOutcomeUnknownError,
+    DataFileError,
     DataFileMissingError,
     EngineError,
     FileExistsAlreadyError,
@@ -176,19 +177,20 @@ class Committer:
         return replace(pending_commit, current=current.restage(actions))
 
     def _count_staged_rows(self, add: AddFile) -> int | None:
-        """Count the rows of a staged file; use its claim if it is missing or inaccessible.
+        """Count the rows of a staged file; use its claim if it is inaccessible or holds no rows.
 
-        The check before each attempt refuses missing files, unless this transaction has landed.
+        No reader finds rows in a damaged file, so its claim can give no row id twice. The check
+        before each attempt refuses missing files, unless this transaction has landed.
 
         Raises:
-            PathOutsideRootError: it is inaccessible, and has no claim.
+            DataFileError, PathOutsideRootError: it cannot be read, and has no claim.
         """
         claimed = physical_rows(add)
         try:
             return self.count_rows(add.path)
         except DataFileMissingError:
             return claimed
-        except PathOutsideRootError:
+        except (DataFileError, PathOutsideRootError):
             if claimed is None:
                 raise
             return claimed

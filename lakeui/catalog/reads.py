@@ -52,12 +52,12 @@ class ReadStoppedError(EngineError):
         )
 
     @classmethod
-    def by_time(cls, seconds: int) -> Self:
+    def time_limit(cls, seconds: int) -> Self:
         """Name the time that a read may take."""
         return cls(f"{seconds:,} s")
 
     @classmethod
-    def by_memory(cls, size: int) -> Self:
+    def memory_limit(cls, size: int) -> Self:
         """Name the memory, in bytes, that a read may take."""
         return cls(f"{size // 1024**2:,} MiB of memory")
 

@@ -9,6 +9,7 @@ from engine import errors as engine_errors
 from lakeui.api import errors as api_errors
 from lakeui.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from lakeui.api.problems import DATABASE_AWAY, DISK_FULL, problem_of
+from lakeui.catalog import reads
 from lakeui.catalog.access import MIN_VACUUM_RETENTION_HOURS
 from lakeui.jobs import errors as job_errors
 from lakeui.settings import API_RATE_ANONYMOUS, API_RATE_PERSON
@@ -19,7 +20,7 @@ TEXT = (Path(__file__).resolve().parents[3] / "docs" / "rest.md").read_text("utf
 def list_codes():
     """Every code that an answer can have, with its status."""
     statuses = {}
-    for module in (engine_errors, job_errors):
+    for module in (engine_errors, job_errors, reads):
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, engine_errors.EngineError):
                 bare = kind.__new__(kind)

@@ -19,7 +19,12 @@ def test_livez_asks_nothing_but_the_process(client):
 def test_readyz_names_what_is_there(client, db):
     response = client.get("/readyz")
     assert response.status_code == 200
-    assert response.json()["checks"] == {"database": "ok", "migrations": "ok", "broker": "ok"}
+    assert response.json()["checks"] == {
+        "database": "ok",
+        "migrations": "ok",
+        "pages": "ok",
+        "broker": "ok",
+    }
 
 
 def test_readyz_says_503_and_the_remedy_without_an_address(client, db):
@@ -72,7 +77,7 @@ def test_closed_metrics_are_for_who_may_see_all_tables(client, db):
 
 
 def test_queues_are_listed_even_when_empty(db):
-    assert {queue.name: queue.waiting for queue in queues()} == {"light": 0, "spark": 0}
+    assert {queue.name: queue.waiting for queue in queues()} == {"light": 0, "reads": 0, "spark": 0}
 
 
 def test_a_worker_that_holds_a_lease_is_listed(db):
