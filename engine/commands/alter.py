@@ -250,7 +250,7 @@ class AddConstraint(_Alter):
             ConstraintNotBooleanError: it is not boolean.
             NotDeterministicError: it may differ between evaluations of one row.
         """
-        tree = parse_expression(self.check, self.scope(schema))
+        tree = parse_expression(self.check, self.scope(schema), by_session=True)
         name = f"The constraint {self.name}"
         if tree.type not in {BOOLEAN, VOID}:
             what = f"{name} ({self.check[:200]}) is a {sql_name(tree.type)}, not a condition."

@@ -1,5 +1,6 @@
 """WITH … before INSERT, MERGE, UPDATE and DELETE, added to each query that uses its names."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,39 @@ from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
 from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.reader import read_common
+
+
+def change_expressions(command: Command, change: Callable[[Any], Any]) -> Command:
+    """Return a command with `change` of each of its conditions and values of rows; None stays."""
+
+    def all_values(values: Mapping[str, Given]) -> dict[str, Given]:
+        return {column: given(value) for column, value in values.items()}
+
+    def given(value: Any) -> Any:  # noqa: ANN401 - text or an expression of the program
+        return change(value) if value else value
+
+    match command:
+        case Overwrite():
+            where, on = given(command.replace_where), given(command.replace_on)
+            return replace(command, replace_where=where, replace_on=on)
+        case Merge():
+            clauses = tuple(
+                replace(
+                    clause,
+                    condition=given(clause.condition),
+                    assignments=all_values(clause.assignments),
+                )
+                for clause in command.clauses
+            )
+            return replace(command, on=given(command.on), clauses=clauses)
+        case Update():
+            where, values = given(command.where), all_values(command.assignments)
+            return replace(command, where=where, assignments=values)
+        case Delete():
+            return replace(command, where=given(command.where))
+        case _:
+            return command
+
 
 TAKES_COMMON_TABLES = ("INSERT", "MERGE", "UPDATE", "DELETE")
 
@@ -44,34 +78,13 @@ class CommonTables:
         Raises:
             StatementError: the command is a stream, which reads a table and no query.
         """
-        changes: dict[str, Any] = {}
-        match command:
-            case Append() | Overwrite():
-                changes["source"] = self._source(command.source)
-                if isinstance(command, Overwrite):
-                    changes["replace_where"] = self._condition(command.replace_where)
-                    changes["replace_on"] = self._condition(command.replace_on)
-            case Merge():
-                clauses = (
-                    replace(
-                        clause,
-                        condition=self._condition(clause.condition),
-                        assignments=self._values(clause.assignments),
-                    )
-                    for clause in command.clauses
-                )
-                changes = {"source": self._source(command.source), "clauses": tuple(clauses)}
-            case Update():
-                changes["where"] = self._condition(command.where)
-                changes["assignments"] = self._values(command.assignments)
-            case Delete():
-                changes["where"] = self._condition(command.where)
-            case Stream():
-                what = "A stream reads a table as it grows, and no WITH."
-                raise StatementError(what, "Leave WITH out.", position=0)
-            case _:
-                pass
-        return replace(command, **changes)
+        if isinstance(command, Stream):
+            what = "A stream reads a table as it grows, and no WITH."
+            raise StatementError(what, "Leave WITH out.", position=0)
+        changed = change_expressions(command, self._condition)
+        if isinstance(changed, Append | Overwrite | Merge):
+            return replace(changed, source=self._source(changed.source))
+        return changed
 
     def _source(self, source: Source) -> Source:
         match source:
@@ -81,9 +94,6 @@ class CommonTables:
                 return replace(source, query=self._prepend_head(source.query))
             case _:
                 return source
-
-    def _values(self, values: Any) -> dict[str, Given]:  # noqa: ANN401 - a mapping of texts
-        return {column: self._condition(value) or value for column, value in values.items()}
 
     def _condition(self, given: Any) -> Any:  # noqa: ANN401 - as it is given
         """Add the definitions to the outermost subqueries of an expression."""

@@ -41,10 +41,12 @@ def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
     return f"CAST({default} AS {sql_name(field.type)})"
 
 
-def default_tree(schema: StructType | None, name: str, *, now_ms: int) -> Expression:
+def default_tree(
+    schema: StructType | None, name: str, *, now_ms: int, by_session: bool = False
+) -> Expression:
     """Return the tree of a column's default. Errors as in `or_default`."""
     text = or_default("DEFAULT", schema or StructType(), (name,))
-    return parse_expression(str(text), StructType(), now_ms=now_ms)
+    return parse_expression(str(text), StructType(), now_ms=now_ms, by_session=by_session)
 
 
 def values_with_defaults(texts: Sequence[str], schema: StructType) -> tuple[str, ...]:

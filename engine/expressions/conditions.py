@@ -25,7 +25,9 @@ class GivenExpression(ABC):
         """It as people are shown it."""
 
     @abstractmethod
-    def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
+    def tree(
+        self, scope: Scope, *, now_ms: int | None = None, nested: Nested | None = None
+    ) -> Expression:
         """Return the tree over the columns of a scope; arguments as `parse_expression`."""
 
     def value(
@@ -34,9 +36,10 @@ class GivenExpression(ABC):
         kind: DataType,  # noqa: ARG002 - for sessions with other casts
         *,
         now_ms: int | None = None,
+        nested: Nested | None = None,
     ) -> Expression:
         """Return its tree as the new value of a column of a type, possibly with another type."""
-        return self.tree(scope, now_ms=now_ms)
+        return self.tree(scope, now_ms=now_ms, nested=nested)
 
     def as_json(self) -> NoReturn:
         """Refuse: the expression has no JSON form.
@@ -64,7 +67,7 @@ def condition_of(
     """Parse a condition. Arguments and errors as in `parse_condition`."""
     if isinstance(given, str):
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
-    tree = given.tree(Scope.from_schema(schema), now_ms=now_ms)
+    tree = given.tree(Scope.from_schema(schema), now_ms=now_ms, nested=nested)
     if tree.type not in {BOOLEAN, VOID}:
         what = f"A condition must be true or false, and {given.text[:200]} is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
@@ -109,7 +112,7 @@ def expression_of(
     """Parse a value. Arguments and errors as in `parse_expression`."""
     if isinstance(given, str):
         return parse_expression(given, schema, now_ms=now_ms, nested=nested)
-    return given.tree(Scope.from_schema(schema), now_ms=now_ms)
+    return given.tree(Scope.from_schema(schema), now_ms=now_ms, nested=nested)
 
 
 def value_of(
@@ -122,5 +125,6 @@ def value_of(
 ) -> tuple[tuple[str, ...], Expression]:
     """Return a column's path and its new value's tree; errors as in `expression_of`."""
     if isinstance(given, GivenExpression):
-        return column.path, given.value(Scope.from_schema(schema), column.type, now_ms=now_ms)
+        scope = Scope.from_schema(schema)
+        return column.path, given.value(scope, column.type, now_ms=now_ms, nested=nested)
     return column.path, expression_of(given, schema, now_ms=now_ms, nested=nested)

@@ -198,6 +198,12 @@ def _zone(text: str) -> timezone | ZoneInfo:
     return timezone(-offset if sign == "-" else offset)
 
 
+def has_zone(text: str) -> bool:
+    """Return whether a timestamp's text names its time zone."""
+    clock = _TIME.fullmatch(_day_of(text)[1][1:])
+    return clock is not None and bool(clock[5])
+
+
 def parse_typed_literal(kind: str, text: str) -> Literal | None:
     """Parse `DATE 'text'` and similar literals; return None if the text is not valid."""
     moments: dict[str, tuple[DataType, date | datetime | None]] = {

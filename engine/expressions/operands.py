@@ -2,6 +2,7 @@
 
 from abc import ABC
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from engine.errors import ExpressionError
 from engine.expressions import build
@@ -9,6 +10,7 @@ from engine.expressions.functions import find_callable, remedy_for
 from engine.expressions.keyword_calls import KeywordCalls
 from engine.expressions.lexer import Token
 from engine.expressions.literals import (
+    has_zone,
     interval_between,
     interval_literal,
     interval_text,
@@ -24,6 +26,7 @@ from engine.expressions.tree import (
     INTERVAL,
     TRUE,
     VOID,
+    Call,
     Column,
     Expression,
     Interval,
@@ -31,7 +34,7 @@ from engine.expressions.tree import (
 )
 from engine.expressions.type_grammar import read_type
 from engine.schema.text_lengths import has_limits
-from engine.schema.types import BINARY, STRING, DataType
+from engine.schema.types import BINARY, STRING, TIMESTAMP, DataType
 
 MAX_DEPTH = 64
 _CONSTANTS: dict[str, Literal] = {"TRUE": TRUE, "FALSE": FALSE, "NULL": Literal(None, VOID)}
@@ -103,6 +106,17 @@ wherever a value begins.
 Nested = Callable[["Operands", str], Expression]
 
 
+@dataclass(frozen=True)
+class Moments:
+    """The values of time functions by lower-case name, and who reads times without a time zone.
+
+    `by_session` leaves them to the session that evaluates the expression; otherwise they are UTC.
+    """
+
+    values: Mapping[str, Expression]
+    by_session: bool = False
+
+
 class Operands(KeywordCalls, ABC):
     """One pass over the tokens of one expression.
 
@@ -113,7 +127,7 @@ class Operands(KeywordCalls, ABC):
         self,
         tokens: list[Token],
         scope: Scope,
-        moments: Mapping[str, Literal],
+        moments: Moments,
         nested: Nested | None = None,
     ) -> None:
         super().__init__(tokens, scope)
@@ -223,7 +237,7 @@ class Operands(KeywordCalls, ABC):
             return special()
         if self.peek(1) == "(":
             return self._function(token)
-        constant = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
+        constant = _CONSTANTS.get(token.value) or self.moments.values.get(token.value.lower())
         if constant is None or self.peek(1) == ".":
             return self._parse_name()
         self.index += 1
@@ -245,11 +259,13 @@ class Operands(KeywordCalls, ABC):
             return self._exists
         return self._cast if word in {"CAST", "TRY_CAST"} else self._keyword_call(word)
 
-    def _parse_typed_literal(self, kind: Token, text: Token) -> Literal:
+    def _parse_typed_literal(self, kind: Token, text: Token) -> Expression:
         literal = parse_typed_literal(kind.value, text.value)
         if literal is None:
             self.refuse(f"{text.text[:60]} is not a {kind.value}")
         self.index += 2
+        if self.moments.by_session and literal.type == TIMESTAMP and not has_zone(text.value):
+            return Call("cast", (Literal(text.value, STRING),), TIMESTAMP)
         return literal
 
     def _column(self) -> Expression:
@@ -279,8 +295,8 @@ class Operands(KeywordCalls, ABC):
     def _function(self, token: Token) -> Expression:
         name = token.value.lower()
         self.index += 2
-        if name in self.moments and self.take(")"):
-            return self.moments[name]
+        if name in self.moments.values and self.take(")"):
+            return self.moments.values[name]
         function = find_callable(name)
         if function is None:
             what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."

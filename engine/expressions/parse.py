@@ -4,7 +4,7 @@ The result consists only of nodes of `engine.expressions.tree`; the text is not 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from engine.clock import SystemClock, utc_from_ms
@@ -13,10 +13,10 @@ from engine.expressions.error_positions import note_part
 from engine.expressions.functions import FOLDED
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import tokenize
-from engine.expressions.operands import MAX_DEPTH, Nested
+from engine.expressions.operands import MAX_DEPTH, Moments, Nested
 from engine.expressions.scope import Scope
-from engine.expressions.tree import VOID, Expression, Literal, children
-from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType
+from engine.expressions.tree import VOID, Call, Expression, Literal, children
+from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, DataType, StructType
 
 MAX_CHARACTERS = 65_536
 MAX_TOKENS = 12_000
@@ -30,6 +30,7 @@ def parse_condition(
     *,
     now_ms: int | None = None,
     nested: Nested | None = None,
+    by_session: bool = False,
 ) -> Expression:
     """Parse a boolean expression.
 
@@ -39,12 +40,14 @@ def parse_condition(
         now_ms: the value of `current_timestamp`, in ms since the epoch; by default the current
             time.
         nested: parses subqueries, if the command allows them.
+        by_session: leave times without a time zone to the session that evaluates the tree: they
+            become casts.
 
     Raises:
         UnknownColumnError: a column does not exist.
         ExpressionError: it is not allowed, not boolean, or does not parse.
     """
-    expression = parse_expression(text, schema, now_ms=now_ms, nested=nested)
+    expression = parse_expression(text, schema, now_ms=now_ms, nested=nested, by_session=by_session)
     if expression.type not in {BOOLEAN, VOID}:
         what = "A condition must be true or false, and this is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
@@ -57,23 +60,24 @@ def parse_expression(
     *,
     now_ms: int | None = None,
     nested: Nested | None = None,
+    by_session: bool = False,
 ) -> Expression:
     """Parse an expression of any type. Arguments and errors as in `parse_condition`."""
     try:
-        return _parse_text(text, schema, now_ms, nested)
+        return _parse_text(text, schema, moments(now_ms, by_session=by_session), nested)
     except ExpressionError as error:
         note_part(error, text)
         raise
 
 
-def parse_value(text: str, *, now_ms: int | None = None) -> Expression:
+def parse_value(text: str, *, now_ms: int | None = None, by_session: bool = False) -> Expression:
     """Parse an expression without columns; results for plain numbers and texts are cached.
 
     Arguments and errors as in `parse_condition`.
     """
     if len(text) <= _LONGEST_KEPT and _BARE.fullmatch(text):
         return _bare(text)
-    return parse_expression(text, StructType(), now_ms=now_ms)
+    return parse_expression(text, StructType(), now_ms=now_ms, by_session=by_session)
 
 
 @lru_cache(maxsize=16_384)
@@ -82,7 +86,7 @@ def _bare(text: str) -> Expression:
 
 
 def _parse_text(
-    text: str, schema: StructType | Scope, now_ms: int | None, nested: Nested | None
+    text: str, schema: StructType | Scope, times: Moments, nested: Nested | None
 ) -> Expression:
     if len(text) > MAX_CHARACTERS:
         what = f"The expression has {len(text)} characters: {MAX_CHARACTERS} is the limit."
@@ -97,7 +101,7 @@ def _parse_text(
     if any(token.after_comment for token in tokens):
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
-    grammar = Grammar(tokens, Scope.from_schema(schema), moments(now_ms), nested)
+    grammar = Grammar(tokens, Scope.from_schema(schema), times, nested)
     expression = grammar.expression()
     if not grammar.at_end:
         grammar.refuse("the expression ends before it, and no operator or comma stands between")
@@ -105,19 +109,23 @@ def _parse_text(
     return expression
 
 
-def moments(now_ms: int | None = None) -> Mapping[str, Literal]:
-    """Return the values of time functions, by lower-case name; dates are in UTC."""
-    return _moments(SystemClock().now_ms() if now_ms is None else now_ms)
+def moments(now_ms: int | None = None, *, by_session: bool = False) -> Moments:
+    """Return the values of time functions; dates are in UTC, or in the session's time zone."""
+    return _moments(SystemClock().now_ms() if now_ms is None else now_ms, by_session)
 
 
 @lru_cache(maxsize=8)
-def _moments(now_ms: int) -> Mapping[str, Literal]:
+def _moments(now_ms: int, by_session: bool) -> Moments:
     now = utc_from_ms(now_ms)
-    values = {DATE: now.date(), TIMESTAMP: now}
-    return {
-        name: Literal(values.get(data_type, now.replace(tzinfo=None)), data_type)
-        for name, data_type in FOLDED.items()
-    }
+    instant = Literal(now, TIMESTAMP)
+    values: dict[DataType, object] = {DATE: now.date(), TIMESTAMP: now}
+
+    def value(data_type: DataType) -> Expression:
+        if by_session and data_type != TIMESTAMP:
+            return Call("cast", (instant,), data_type)
+        return Literal(values.get(data_type, now.replace(tzinfo=None)), data_type)
+
+    return Moments({name: value(data_type) for name, data_type in FOLDED.items()}, by_session)
 
 
 def _comment_at(text: str) -> int:

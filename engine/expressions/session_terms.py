@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from engine.expressions.functions import COMPARISONS
+from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import (
     VOID,
     Call,
@@ -16,6 +17,7 @@ from engine.expressions.tree import (
     Expression,
     Literal,
     SparkExpression,
+    Subquery,
     walk,
 )
 from engine.expressions.types import INTEGRALS, common_type, is_numeric
@@ -29,10 +31,22 @@ def is_alike_everywhere(expression: Expression) -> bool:
     return all(map(_node_is_alike, walk(expression)))
 
 
+def alike_conjuncts(condition: Expression | None) -> Expression | None:
+    """Return the conjuncts of a condition that have the engine's value in every session.
+
+    None if there are none: rows and files are then chosen by the session's own Spark alone.
+    """
+    parts = () if condition is None else split_conjuncts(condition)
+    alike = [part for part in parts if is_alike_everywhere(part)]
+    return conjunction(alike) if alike else None
+
+
 def _node_is_alike(node: Expression) -> bool:
     match node:
         case Column() | Literal() | SparkExpression():
             return True
+        case Subquery(query=query):
+            return query is not None
         case Call(function="cast", arguments=(operand,), type=target):
             return _is_plain_cast(operand.type, target)
         case Call(function=name, arguments=arguments):

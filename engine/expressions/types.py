@@ -83,7 +83,7 @@ def cast_by_zone(data: DataType, table: DataType) -> DataType:
             return replace(data, key=key, value=value)
         case _:
             is_of_times = TIMESTAMP in {data, table} and {data, table} <= {STRING, *TIMES}
-            return table if is_of_times or (table == STRING and _holds_times(data)) else data
+            return table if is_of_times or (table == STRING and holds_timestamps(data)) else data
 
 
 def _field_by_zone(field: StructField, table: StructType) -> StructField:
@@ -91,15 +91,15 @@ def _field_by_zone(field: StructField, table: StructType) -> StructField:
     return field if column is None else replace(field, type=cast_by_zone(field.type, column.type))
 
 
-def _holds_times(data: DataType) -> bool:
+def holds_timestamps(data: DataType) -> bool:
     """Return whether the text of a struct, an array or a map has times in a zone."""
     match data:
         case StructType():
-            return any(_holds_times(field.type) for field in data)
+            return any(holds_timestamps(field.type) for field in data)
         case ArrayType():
-            return _holds_times(data.element)
+            return holds_timestamps(data.element)
         case MapType():
-            return _holds_times(data.key) or _holds_times(data.value)
+            return holds_timestamps(data.key) or holds_timestamps(data.value)
         case _:
             return data == TIMESTAMP
 

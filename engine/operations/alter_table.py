@@ -15,6 +15,7 @@ from engine.schema.write_errors import ConstraintExistsError, NewConstraintViola
 from engine.snapshot.new_table import build_clustering_domain
 from engine.snapshot.snapshot import read_clustering_columns
 from engine.spark.columns import is_true
+from engine.spark.own_columns import resolve_in_session
 from engine.spark.reader import ScanRequest, scan
 
 
@@ -39,7 +40,10 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     if files:
         with execution.spark_stage("check rows"):
             rows = scan(execution.spark, execution.files_of(snapshot), ScanRequest(files))
-            violations = rows.filter(~is_true(condition)).limit(1).count()
+            rows = resolve_in_session(
+                rows, execution.caller, lambda frame: frame.filter(~is_true(condition))
+            )
+            violations = rows.limit(1).count()
         if violations:
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
             raise NewConstraintViolatedError(msg, "Correct the row, or say that null may be.")

@@ -67,9 +67,9 @@ def _append_in_process(
         if rows is None or not set(rows.column_names) <= set(terms.schema.names):
             return None
         check_plain(terms.schema, files, {})
-        ruled = RuledRows.plan(
-            files.uri, terms.metadata, terms.schema, rows.column_names, execution.now_ms
-        ).check(rows)
+        ruled = RuledRows.plan(execution, terms.metadata, terms.schema, rows.column_names).check(
+            rows
+        )
     except FOR_SPARK as error:
         need_spark(execution, error)
         return None

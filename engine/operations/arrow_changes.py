@@ -156,9 +156,7 @@ class _Images:
         check_plain(snapshot.schema, table, images.assignments or {})
         if images.assignments is not None:
             given = not_generated(snapshot.schema, (path[0] for path in images.assignments))
-            self._rules = RuledRows.plan(
-                snapshot.table_uri, snapshot.metadata, snapshot.schema, given, execution.now_ms
-            )
+            self._rules = RuledRows.plan(execution, snapshot.metadata, snapshot.schema, given)
 
     def rows(self) -> list[list[pa.Table]]:
         """Return the rows for data files, grouped by source file."""

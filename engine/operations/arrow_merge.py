@@ -294,8 +294,7 @@ class MergeRowsByArrow:
             yield self._rules(given.column_names).check(given)
 
     def _rules(self, given: Sequence[str]) -> RuledRows:
-        metadata, now_ms = self._snapshot.metadata, self._execution.now_ms
-        return RuledRows.plan(self._snapshot.table_uri, metadata, self._schema, given, now_ms)
+        return RuledRows.plan(self._execution, self._snapshot.metadata, self._schema, given)
 
     def _own(self, rows: pa.Table) -> pa.Table:
         return rows.select(self._schema.names)

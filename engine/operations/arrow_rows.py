@@ -23,6 +23,7 @@ from engine.errors import (
     UnsupportedFeatureError,
 )
 from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import Execution
@@ -236,15 +237,24 @@ class RuledRows:
 
     @classmethod
     def plan(
-        cls, table: str, metadata: Metadata, schema: StructType, given: Sequence[str], now_ms: int
+        cls, execution: Execution, metadata: Metadata, schema: StructType, given: Sequence[str]
     ) -> "RuledRows":
         """Return the rules of a table for rows of the given columns.
 
         Raises:
-            EngineError: only Spark can evaluate a rule.
+            EngineError: only Spark can evaluate a rule, or only in the caller's session.
         """
-        fields = tuple(field for field in schema if field.name in given)
-        return cls(IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms))
+        data = StructType(tuple(field for field in schema if field.name in given))
+        table, now_ms, by_session = (
+            execution.table.uri,
+            execution.now_ms,
+            not execution.has_engine_terms,
+        )
+        rows = IncomingRows.plan(table, metadata, schema, data, now_ms, by_session=by_session)
+        if by_session and not all(map(is_alike_everywhere, rows.expressions())):
+            msg = "A rule of the table depends on the session's time zone or ANSI mode."
+            raise CannotEvaluateError(msg)
+        return cls(rows)
 
     def check(self, rows: pa.Table) -> pa.Table:
         """Return these rows with all of the table's columns, in its order.

@@ -62,6 +62,8 @@ class Execution:
     Attributes:
         table: the table.
         session: the Spark session; None if the caller has none.
+        caller_session: the caller's own session, if its time zone or ANSI mode differ from
+            those of `session`.
         options: the caller's options; a run with several commits appends a step to `txn_id`.
         run_id: part of the name of every data file written before the next commit.
         read_version: the version its transactions must read; None for the latest.
@@ -88,6 +90,7 @@ class Execution:
     found_rows: FoundRows | None = None
     is_own_name: Callable[[str], bool] | None = None
     lost: ConflictError | None = None
+    caller_session: SparkSession | None = None
     source_snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _now_ms: int | None = None
     _committing: bool = False
@@ -111,6 +114,20 @@ class Execution:
             msg = f"This needs Spark to {self._stage}, and there is no Spark session."
             raise NeedsSparkError(msg, instead + NeedsSparkError.REMEDY)
         return self.session
+
+    @property
+    def caller(self) -> SparkSession:
+        """The session whose settings say what the statement's and the table's expressions mean.
+
+        Raises:
+            NeedsSparkError: the caller has none.
+        """
+        return self.caller_session or self.spark
+
+    @property
+    def has_engine_terms(self) -> bool:
+        """Whether expressions mean what they mean in UTC and ANSI mode."""
+        return self.caller_session is None
 
     @property
     def progress(self) -> ProgressCallback:

@@ -24,7 +24,6 @@ from engine.spark.own_columns import move_to_session
 from engine.spark.session import is_in_utc
 from engine.spark.shape import cast_in_session
 from engine.spark.sources import SourceRows
-from engine.spark.table_rules import add_session_defaults
 from engine.storage.uri import real_place
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -69,7 +68,7 @@ def rows_of_frame(
         msg = f"Two columns of the DataFrame are called {repeated}."
         raise RequestError(msg, "Give one another name.", field="source")
     if stored_in is not None and not is_in_utc(frame.sparkSession):
-        frame = cast_in_session(add_session_defaults(frame, stored_in), stored_in)
+        frame = cast_in_session(frame, stored_in)
     frame = move_to_session(frame, execution.spark)
     return SourceRows(frame, from_spark_schema(frame.schema))
 

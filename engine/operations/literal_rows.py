@@ -14,8 +14,9 @@ from engine.commands.sources import ArrowSource, RowsSource, Source
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.parse import parse_value
+from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.tree import INTERVAL, VOID, Call, Column, Expression, Literal
-from engine.expressions.types import common_type, sql_name
+from engine.expressions.types import common_type, is_cast_by_zone, sql_name
 from engine.operations.arrow_rows import evaluate_as, need_spark
 from engine.operations.caller_rows import convert_rows, names_by_position
 from engine.operations.execution import Execution
@@ -24,6 +25,7 @@ from engine.schema.assignment import is_storable, plan_storage
 from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
 from engine.spark.assignment import store_value
 from engine.spark.columns import from_spark_schema, to_spark_type
+from engine.spark.own_columns import move_to_session
 from engine.spark.shape import INSERT
 from engine.spark.sources import SourceRows
 
@@ -45,12 +47,13 @@ def rows_in_spark(
     """
     if isinstance(source, ArrowSource):
         given, _ = convert_rows(source, target_schema, stored=False, takes_more=takes_more)
-        frame = execution.spark.createDataFrame(given)
+        frame = move_to_session(execution.spark.createDataFrame(given), execution.caller)
         return SourceRows(frame, from_spark_schema(frame.schema))
     trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=takes_more)
-    spark = execution.spark
+    spark = execution.caller
     try:
-        frame = spark.createDataFrame(_evaluate_rows(trees, schema)).coalesce(1)
+        _check_alike(execution, trees, schema)
+        frame = execution.spark.createDataFrame(_evaluate_rows(trees, schema)).coalesce(1)
     except CannotEvaluateError:
         pass  # Spark evaluates them
     else:
@@ -83,12 +86,45 @@ def rows_at_hand(
         return None
     try:
         if isinstance(source, ArrowSource):
+            if stored and not execution.has_engine_terms:
+                _check_casts(convert_rows(source, target_schema, stored=False)[1], target_schema)
             return convert_rows(source, target_schema, stored=stored)
         trees, schema = _values(execution, source, target_schema, stored=stored, takes_more=False)
+        _check_alike(execution, trees, schema)
         return _evaluate_rows(trees, schema), schema
     except CannotEvaluateError as error:
         need_spark(execution, error)
         return None
+
+
+def _check_alike(
+    execution: Execution, trees: Sequence[Sequence[Expression]], schema: StructType
+) -> None:
+    """Refuse values in this process that depend on the caller's session.
+
+    Raises:
+        CannotEvaluateError: one does.
+    """
+    if execution.has_engine_terms:
+        return
+    for tree, column in ((tree, column) for row in trees for tree, column in zip(row, schema)):  # noqa: B905 - of one length
+        stored = tree if tree.type in {column.type, VOID} else Call("cast", (tree,), column.type)
+        if not is_alike_everywhere(stored):
+            msg = f"The value of {column.name} depends on the session's time zone or ANSI mode."
+            raise CannotEvaluateError(msg)
+
+
+def _check_casts(data: StructType, target_schema: StructType) -> None:
+    """Refuse to store rows in this process if the session's time zone decides their values.
+
+    Raises:
+        CannotEvaluateError: it does.
+    """
+    for field in data:
+        column = target_schema.get(field.name)
+        if column is not None and is_cast_by_zone(field.type, column.type):
+            msg = f"The values of {field.name} are stored by the session's time zone."
+            raise CannotEvaluateError(msg)
 
 
 def _values(
@@ -100,14 +136,15 @@ def _values(
     takes_more: bool,
 ) -> tuple[list[list[Expression]], StructType]:
     """Parse the values into trees, one type per column, and return them with their columns."""
+    now_ms, by_session = execution.now_ms, not execution.has_engine_terms
     names = plain_names(source.columns) or [f"col{i + 1}" for i in range(len(source.rows[0]))]
     if not source.columns and target_schema:
         names = names_by_position(target_schema, names, takes_more=takes_more)
     trees = [
         [
-            default_tree(target_schema, names[i], now_ms=execution.now_ms)
+            default_tree(target_schema, names[i], now_ms=now_ms, by_session=by_session)
             if stored and is_default(text)
-            else parse_value(text, now_ms=execution.now_ms)
+            else parse_value(text, now_ms=now_ms, by_session=by_session)
             for i, text in enumerate(row)
         ]
         for row in source.rows

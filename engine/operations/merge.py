@@ -306,6 +306,7 @@ def _merge_in_spark(reading: _SourceReading) -> tuple[MergeChanges, WriteTerms]:
             source,
             size,
             execution.now_ms,
+            execution.caller,
             reading.tables,
         )
         merging = _MergeRun(execution, snapshot, reading.terms, rows, files)
@@ -395,7 +396,7 @@ def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
         frames.append(_add_null_row_ids(inserts) if merging.kept else inserts)
     written = WriteOutput()
     for frame in frames:
-        checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
+        checked = enforce(frame, rows.caller, rows.table, rows.schema, merging.terms.metadata)
         if merging.table.properties.optimize_write is not False:  # joins spread rows over all tasks
             checked = rebalance_partitions(checked, merging.table)
         part = write(checked, merging.table, keep_row_ids=merging.kept)

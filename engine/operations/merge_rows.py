@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.analysed_merge import (
@@ -74,6 +74,7 @@ class MergeRows:
         source: the source's rows with SOURCE_ROW, materialized.
         size: the bytes of the source's columns, and its number of rows.
         now_ms: the time of the run.
+        caller: the session whose settings say what the table's expressions mean.
         tables: reads the tables of subqueries in conditions.
         carried: the columns pairs carry to build new images, if they do.
         pairs_found: the pairs once found; `pair_count` is their number.
@@ -86,6 +87,7 @@ class MergeRows:
     source: DataFrame
     size: FrameSize
     now_ms: int
+    caller: SparkSession
     tables: QueryTables
     carried: PairColumns | None = None
     pairs_found: DataFrame | None = None
@@ -255,7 +257,7 @@ class MergeRows:
         for number, clause in clauses:
             values, given = self._insert_values(chosen, number, clause)
             rows, marked = number_rows(values, marked, given)
-            frames.append(complete(rows, self.table, self.schema, self.now_ms))
+            frames.append(complete(rows, self.caller, self.table, self.schema, self.now_ms))
         return reduce(DataFrame.unionByName, frames), marked
 
     def _insert_values(
@@ -331,7 +333,8 @@ class MergeRows:
             name: column(CLAUSE).isin(numbers) | column(CLAUSE).isNull()
             for name, numbers in setters.items()
         }
-        return recompute_generated(rows, self.table, self.schema, stands).drop(CLAUSE)
+        rows = recompute_generated(rows, self.caller, self.table, self.schema, stands)
+        return rows.drop(CLAUSE)
 
 
 def compute_source_columns(

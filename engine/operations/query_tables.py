@@ -15,6 +15,7 @@ from engine.errors import RequestError
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import Query, Scan
 from engine.expressions.queries.subquery_places import refuse_in
+from engine.expressions.session_terms import alike_conjuncts
 from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution
@@ -22,7 +23,7 @@ from engine.operations.frame_sources import pin_tables, register_reads
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
-from engine.spark.own_columns import add_own_columns, subqueries_of
+from engine.spark.own_columns import add_own_columns, move_to_session, subqueries_of
 from engine.spark.query_frames import QueryFrames, add_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
@@ -51,13 +52,18 @@ class QueryTables:
         return self._open(name, version)[1].schema
 
     def frame(self, query: Query) -> DataFrame:
-        """Return the rows of a query; columns may share a name.
+        """Return the rows of a query in the caller's session; columns may share a name.
 
         Raises:
             RequestError: Spark cannot run it.
         """
+        caller = self._execution.caller
+
+        def open_scan(read: Scan, condition: Expression | None, nested: bool) -> DataFrame:
+            return move_to_session(self._scan(read, condition, nested), caller)
+
         with _refusals():
-            return self._frames().frame(query)
+            return QueryFrames(caller, open_scan).frame(query)
 
     def filter_rows(self, rows: DataFrame, condition: Expression) -> DataFrame:
         """Filter rows by a condition, possibly with subqueries.
@@ -131,6 +137,8 @@ class QueryTables:
 
     def _scan(self, read: Scan, condition: Expression | None, nested: bool) -> DataFrame:
         table, snapshot = self._open(read.table, read.version)
+        if not self._execution.has_engine_terms:
+            condition = alike_conjuncts(condition)
         if self._txn is not None and read.version is None and self._is_target(table):
             if nested:
                 self._txn.read_whole_table()

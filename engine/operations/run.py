@@ -19,6 +19,7 @@ from engine.commands.alter import (
     RenameColumn,
 )
 from engine.commands.command import Command
+from engine.commands.common_tables import change_expressions
 from engine.commands.merge import Merge
 from engine.commands.model import (
     Append,
@@ -48,6 +49,7 @@ from engine.errors import (
     RequestError,
     TableNotFoundError,
 )
+from engine.expressions.conditions import Given
 from engine.log.commits import LogCommit
 from engine.operations.active_writers import list_active_writers, track_operation
 from engine.operations.alter_columns import (
@@ -89,6 +91,7 @@ from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.column_trees import StatementText
 from engine.spark.materialisation import rows_given_up
 from engine.spark.session import engine_session
 from engine.storage.base import Store
@@ -159,7 +162,6 @@ def run(
     """
     options = replace(options, **keywords)
     command = parse_statement(command) if isinstance(command, str) else command
-    spark = engine_session(spark)  # once for all steps of a script
     if isinstance(command, Script):
         command.validate(None)
         return _script(command, table, spark, options)
@@ -170,14 +172,16 @@ def run(
     if landed is not None:
         return landed  # before validation: the command may not fit the table it created
     command.validate(_schema_of(command, table))
+    command, session, caller = _mean_by_session(command, spark)
     read_version = version_read_by(command, table.uri)
     is_marked, kept_rows, source_snapshots = False, None, dict[str, Snapshot]()
     for lost in range(options.retries + 1):
         execution = Execution(
             table,
-            spark,
+            session,
             options,
             read_version,
+            caller_session=caller,
             is_marked=is_marked,
             kept_rows=kept_rows,
             is_own_name=command.is_own_name,
@@ -207,6 +211,23 @@ def run(
         return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _mean_by_session(
+    command: Command, spark: SparkSession | None
+) -> tuple[Command, SparkSession | None, SparkSession | None]:
+    """Return a command that means what its session's settings say, and its sessions.
+
+    The first session runs the command; the second is the caller's, if its settings differ.
+    """
+    session = engine_session(spark)
+    if spark is None or session is spark:
+        return command, session, None
+
+    def change(given: Given) -> Given:
+        return StatementText(given, spark) if isinstance(given, str) else given
+
+    return change_expressions(command, change), session, spark
 
 
 def _result_if_done(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 
@@ -25,7 +26,9 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
+from engine.expressions.session_terms import alike_conjuncts
 from engine.expressions.tree import Column, Expression
+from engine.expressions.types import holds_timestamps
 from engine.operations.caller_rows import names_by_position
 from engine.operations.execution import READ_SOURCE, Execution
 from engine.operations.frame_sources import rows_of_frame
@@ -35,10 +38,14 @@ from engine.operations.query_tables import other_files as other_files
 from engine.schema.types import StructType
 from engine.schema.write_errors import ColumnCountError
 from engine.spark.columns import from_spark_schema, is_true, to_column
+from engine.spark.own_columns import move_to_session
 from engine.spark.reader import ScanRequest, scan
+from engine.spark.session import ENGINE_TERMS, is_in_utc
+from engine.spark.shape import cast_in_session
 from engine.spark.sources import SourceRows, read_files
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
+_TEXT_FORMATS = ("csv", "json")
 _CONSTANT = "constant"
 
 
@@ -69,13 +76,19 @@ def source_rows(
     execution.begin_stage(READ_SOURCE)
     if isinstance(source, FileSource):
         return _read_files(execution, source, target_schema)
-    if isinstance(source, RowsSource | ArrowSource):
-        return rows_in_spark(execution, source, target_schema, stored=stored, takes_more=takes_more)
-    if isinstance(source, QuerySource):
-        return _read_query(execution, source, target_schema, txn, takes_more=takes_more)
     if isinstance(source, DataFrameSource):
         return rows_of_frame(execution, source, txn, target_schema if stored else None)
-    return _read_table(execution, source, target_schema, txn, takes_more=takes_more)
+    if isinstance(source, RowsSource | ArrowSource):
+        rows = rows_in_spark(execution, source, target_schema, stored=stored, takes_more=takes_more)
+    elif isinstance(source, QuerySource):
+        rows = _read_query(execution, source, target_schema, txn, takes_more=takes_more)
+    else:
+        rows = _read_table(execution, source, target_schema, txn, takes_more=takes_more)
+    frame = rows.frame
+    if stored and target_schema is not None and not is_in_utc(frame.sparkSession):
+        frame = cast_in_session(frame, target_schema)
+    frame = move_to_session(frame, execution.spark)
+    return replace(rows, frame=frame, schema=from_spark_schema(frame.schema))
 
 
 def _read_files(
@@ -87,6 +100,10 @@ def _read_files(
             yield
         execution.begin_stage(READ_SOURCE)
 
+    tells_time = target_schema is None or holds_timestamps(target_schema)
+    if source.format in _TEXT_FORMATS and tells_time and not is_in_utc(execution.caller):
+        msg = "Times in text files are read in UTC, and this session has another time zone."
+        raise RequestError(msg, ENGINE_TERMS, field="session")
     options = execution.table.storage_options
     try:
         return read_files(execution.spark, source, target_schema, options, apart=apart)
@@ -111,7 +128,8 @@ def _read_query(
     if target_schema is not None:
         places = source.columns or (target_schema.names if source.by_position else ())
         text = query_with_defaults(text, target_schema, plain_names(places))
-    query = bind_query(text, tables.schema, now_ms=execution.now_ms)
+    by_session = not execution.has_engine_terms
+    query = bind_query(text, tables.schema, now_ms=execution.now_ms, by_session=by_session)
     names = plain_names(source.columns) or query.names
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
@@ -141,20 +159,24 @@ def _read_table(
 ) -> SourceRows:
     other, snapshot = execution.open_named(source.table, source.version)
     scope = Scope((Relation(snapshot.schema, "", _names(source)),))
-    where = parse_condition(source.where, scope, now_ms=execution.now_ms) if source.where else None
+    now_ms, by_session = execution.now_ms, not execution.has_engine_terms
+    where = None
+    if source.where:
+        where = parse_condition(source.where, scope, now_ms=now_ms, by_session=by_session)
+    portable = alike_conjuncts(where) if by_session else where
     own = execution.named_tables.is_target(other)
     if txn is not None and own and source.version is None:
-        txn.read_where(where)
-    files = snapshot.add_files(where)
+        txn.read_where(portable)
+    files = snapshot.add_files(portable)
     table = other_files(execution, other, snapshot)
-    frame = scan(execution.spark, table, ScanRequest(files))
+    frame = move_to_session(scan(execution.spark, table, ScanRequest(files)), execution.caller)
     if where is not None:
         frame = frame.filter(is_true(where))
     if source.columns:
         texts = source.columns
         if source.by_position and target_schema is not None:
             texts = values_with_defaults(texts, target_schema)
-        chosen = [_parse_projection(text, scope, execution.now_ms) for text in texts]
+        chosen = [_parse_projection(text, scope, now_ms, by_session) for text in texts]
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
     if source.by_position and target_schema is not None:
         frame = frame.toDF(*names_by_position(target_schema, frame.columns, takes_more=takes_more))
@@ -166,7 +188,9 @@ def _names(source: TableSource) -> tuple[str, ...]:
     return tuple(name for name in (source.alias, source.table.rpartition(".")[2]) if name)
 
 
-def _parse_projection(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
+def _parse_projection(
+    text: str, scope: Scope, now_ms: int, by_session: bool
+) -> tuple[str, Expression]:
     """Parse `expression AS name`; without AS the name is the column's own."""
     tokens = tokenize(text)
     name = ""
@@ -174,7 +198,7 @@ def _parse_projection(text: str, scope: Scope, now_ms: int) -> tuple[str, Expres
         last = tokens[-1]
         name = last.text if last.kind == "word" else last.value
         text = text[: tokens[-2].position]
-    tree = parse_expression(text, scope, now_ms=now_ms)
+    tree = parse_expression(text, scope, now_ms=now_ms, by_session=by_session)
     if not name:
         name = tree.path[-1] if isinstance(tree, Column) else to_sql(tree)
     return name, tree

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile
@@ -139,8 +139,10 @@ def _plan_images(execution: Execution, snapshot: Snapshot, setting: _Setting) ->
 
     def make(matches: DataFrame) -> DataFrame:
         marked = matches.withColumn(MATCH, F.lit(True))
-        images = _assign_rows(marked, snapshot, setting.assignments, kept=kept, beside=(FILE, ROW))
-        images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
+        images = _assign_rows(
+            marked, snapshot, setting.assignments, execution.caller, kept=kept, beside=(FILE, ROW)
+        )
+        images = _enforce(execution, snapshot, images)
         return physical_frame(images, table, keep_row_ids=kept, beside=(FILE, ROW))
 
     return ImagesAlong(make, kept)
@@ -170,15 +172,15 @@ def _images(
         counting = Observation()
         counted = F.count_if(column(MATCH)).alias("images")
         watched = rows.observe(counting, counted) if gone.rewritten else rows
-        images = _assign_rows(watched, snapshot, assignments, kept=kept)
-        images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
+        images = _assign_rows(watched, snapshot, assignments, execution.caller, kept=kept)
+        images = _enforce(execution, snapshot, images)
         written = _write_updated_rows(images, table, gone, _few(execution, gone), kept=kept)
         execution.wrote(written.adds)
         if gone.rewritten:
             written = replace(written, images=int(counting.get["images"] or 0))
         changes: list[AddCDCFile] = []
         if snapshot.properties.enable_change_data_feed:
-            changes = _changes(rows, snapshot, assignments, table)
+            changes = _changes(execution, rows, snapshot, assignments)
             execution.wrote(changes)
     execution.wrote_in_words(written.adds)
     return written, changes
@@ -225,6 +227,7 @@ def _assign_rows(
     rows: DataFrame,
     snapshot: Snapshot,
     assignments: Assignments,
+    caller: SparkSession,
     *,
     kept: bool,
     beside: Sequence[str] = (),
@@ -244,19 +247,25 @@ def _assign_rows(
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
     columns += [column(name) for name in beside]
     stand = {path[0]: F.lit(True) for path in assignments}
-    return recompute_generated(rows.select(*columns), snapshot.table_uri, snapshot.schema, stand)
+    rows = rows.select(*columns)
+    return recompute_generated(rows, caller, snapshot.table_uri, snapshot.schema, stand)
+
+
+def _enforce(execution: Execution, snapshot: Snapshot, images: DataFrame) -> DataFrame:
+    table, caller = snapshot.table_uri, execution.caller
+    return enforce(images, caller, table, snapshot.schema, snapshot.metadata)
 
 
 def _changes(
-    rows: DataFrame, snapshot: Snapshot, assignments: Assignments, table: TableFiles
+    execution: Execution, rows: DataFrame, snapshot: Snapshot, assignments: Assignments
 ) -> list[AddCDCFile]:
     matched = rows.filter(column(MATCH))
     before = matched.select(*[column(n) for n in snapshot.schema.names])
-    after = _assign_rows(matched, snapshot, assignments, kept=False)
+    after = _assign_rows(matched, snapshot, assignments, execution.caller, kept=False)
     both = before.withColumn(CHANGE_TYPE, F.lit("update_preimage")).unionByName(
         after.withColumn(CHANGE_TYPE, F.lit("update_postimage"))
     )
-    return write_changes(both, table)
+    return write_changes(both, execution.files_of(snapshot))
 
 
 def _ms(start: float, end: float) -> int:

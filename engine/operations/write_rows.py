@@ -110,13 +110,13 @@ def write_rows(
     few = few_rows(rows.frame) if execution.options.in_process_bytes else None
     frame = fit_to_table(rows.frame, rows.schema, schema.fields)
     table = execution.table.uri
-    frame = complete(frame, table, schema, execution.now_ms)
+    frame = complete(frame, execution.caller, table, schema, execution.now_ms)
     if must is not None:
         names = sorted({path[0] for path in columns_of(must)})
         rule = f"replaceWhere ({to_sql(must)})"
         frame = add_own_columns(frame, [must])
         frame = refuse_violations(frame, is_true(must), rule, describe_row(names))
-    frame = enforce(frame, table, schema, terms.metadata)
+    frame = enforce(frame, execution.caller, table, schema, terms.metadata)
     files = terms.files(execution)
     with execution.spark_stage("write files"):
         written = write_few(frame, files, few)

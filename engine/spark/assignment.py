@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import SchemaMismatchError
@@ -13,7 +13,8 @@ from engine.expressions.tree import Expression
 from engine.schema.assignment import Storing, plan_storage
 from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
-from engine.spark.columns import column, quote_column, to_column, to_spark_type
+from engine.spark.columns import column, quote_column, to_column
+from engine.spark.own_columns import resolve_in_session
 from engine.spark.shape import store_column
 from engine.spark.table_rules import GENERATED, IDENTITY, compute_generated, fit_to_schema
 
@@ -155,20 +156,28 @@ def split_single_evaluation(
 
 
 def recompute_generated(
-    frame: DataFrame, table: str, schema: StructType, stand: Mapping[str, Column]
+    frame: DataFrame,
+    session: SparkSession,
+    table: str,
+    schema: StructType,
+    stand: Mapping[str, Column],
 ) -> DataFrame:
     """Return the rows as they are stored, with generated columns computed from the other columns.
 
-    `stand` maps a generated column that was set to the condition for rows that keep its value.
+    Expressions mean what the settings of `session` say. `stand` maps a generated column that was
+    set to the condition for rows that keep its value.
     """
-    frame = fit_to_schema(frame, schema)
-    for field in schema:
-        if GENERATED in field.metadata:
-            value = compute_generated(table, schema, field).cast(to_spark_type(field.type))
-            if field.name in stand:
-                value = F.when(stand[field.name], column(field.name)).otherwise(value)
-            frame = frame.withColumn(field.name, value)
-    return frame
+
+    def compute(rows: DataFrame) -> DataFrame:
+        for field in schema:
+            if GENERATED in field.metadata:
+                value = compute_generated(table, schema, field)
+                if field.name in stand:
+                    value = F.when(stand[field.name], column(field.name)).otherwise(value)
+                rows = rows.withColumn(field.name, value)
+        return rows
+
+    return resolve_in_session(fit_to_schema(frame, schema), session, compute)
 
 
 def target_type(schema: StructType, path: tuple[str, ...]) -> DataType:

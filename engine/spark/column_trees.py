@@ -7,7 +7,6 @@ reading all rows left by the remaining parts.
 """
 
 import json
-import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +23,13 @@ from engine.errors import ExpressionError, InvalidSchemaError
 from engine.expressions import build
 from engine.expressions.conditions import GivenExpression
 from engine.expressions.functions import COMPARISONS, FOLDED
+from engine.expressions.operands import Nested
 from engine.expressions.parse import moments, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.session_terms import is_alike_everywhere
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Column as ColumnOfRow
-from engine.expressions.tree import Expression, Literal, SparkExpression, walk
+from engine.expressions.tree import Expression, Literal, SparkExpression, Subquery, walk
 from engine.expressions.types import TIMES, cast_by_zone, is_complex, sql_name
 from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
 from engine.spark.classic_columns import classic_nodes
@@ -42,18 +43,17 @@ from engine.spark.column_nodes import (
     TextNode,
     is_random,
 )
-from engine.spark.columns import to_spark_type
+from engine.spark.columns import to_column, to_spark_type
 from engine.spark.connect_columns import connect_nodes
 from engine.spark.frame_reads import has_subqueries
 from engine.spark.jvm import get_analysed_plan, iter_seq
 from engine.spark.own_columns import OwnColumn, no_rows
-from engine.spark.session import has_engine_terms, is_in_utc, is_remote
+from engine.spark.session import ENGINE_TERMS, has_engine_terms, is_in_utc, is_remote
 from engine.spark.text_nodes import split_text
 
 PREFIX = "__lake_spark_"
 _SPLIT = frozenset({"and", "or", "not", "in", *COMPARISONS})
 """Functions whose arguments are converted one by one if the whole has no tree."""
-_MOMENTS = re.compile(rf"\b({'|'.join(FOLDED)})\b", re.IGNORECASE)
 
 
 class _SparkAloneError(Exception):
@@ -87,7 +87,13 @@ class GivenColumn(GivenExpression):
             return self._given
         return str(self._given).removeprefix("Column<'").removesuffix("'>")
 
-    def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
+    def tree(
+        self,
+        scope: Scope,
+        *,
+        now_ms: int | None = None,
+        nested: Nested | None = None,  # noqa: ARG002 - subqueries are Spark's own
+    ) -> Expression:
         """Return the tree over the columns of a scope.
 
         Raises:
@@ -99,28 +105,70 @@ class GivenColumn(GivenExpression):
             return trees.parse_text(self._given)
         return trees.convert_column(self._given)
 
-    def value(self, scope: Scope, kind: DataType, *, now_ms: int | None = None) -> Expression:
+    def value(
+        self,
+        scope: Scope,
+        kind: DataType,
+        *,
+        now_ms: int | None = None,
+        nested: Nested | None = None,
+    ) -> Expression:
         """Return the tree, with times cast to the column's type in the session's time zone.
 
         Raises:
             ExpressionError: the session has no ANSI mode, so that an invalid time would become
                 null.
         """
-        tree, session = self.tree(scope, now_ms=now_ms), self._frames.session
+        tree, session = self.tree(scope, now_ms=now_ms, nested=nested), self._frames.session
         if is_in_utc(session) or (zoned := cast_by_zone(tree.type, kind)) == tree.type:
             return tree
         if not has_engine_terms(session, any_zone=True):
             what = f"{self.text[:200]} would be stored by the time zone of a session without ANSI mode."
             raise ExpressionError(what, f"Cast it: CAST(… AS {sql_name(kind)}).")
-        given = F.expr(self._given) if isinstance(self._given, str) else self._given
-        cast = GivenColumn(given.cast(to_spark_type(zoned)), self._frames)
+        cast = GivenColumn(self._column(scope, now_ms).cast(to_spark_type(zoned)), self._frames)
         return cast.tree(scope, now_ms=now_ms)
+
+    def _column(self, scope: Scope, now_ms: int | None) -> Column:  # noqa: ARG002 - for statements
+        return F.expr(self._given) if isinstance(self._given, str) else self._given
+
+
+class StatementText(GivenColumn):
+    """A condition or a value in the text of a statement, with the meaning of the caller's session.
+
+    Spark gets SQL rendered from the engine's tree, never the text.
+    """
+
+    def __init__(self, text: str, session: SparkSession) -> None:
+        """Take text of the engine's grammar."""
+        super().__init__(text, CallerFrames(session, has_engine_terms=False))
+
+    def tree(
+        self, scope: Scope, *, now_ms: int | None = None, nested: Nested | None = None
+    ) -> Expression:
+        """Return the tree over the columns of a scope.
+
+        Raises:
+            ExpressionError: it does not parse, or has a subquery and depends on the session.
+        """
+        tree = parse_expression(self.text, scope, now_ms=now_ms, nested=nested, by_session=True)
+        if is_alike_everywhere(tree) or _has_unbound_subquery(tree):
+            return tree
+        if has_subquery(tree):
+            what = (
+                f"{self.text[:200]} has a subquery, and depends on the session's time zone or ANSI"
+                " mode."
+            )
+            raise ExpressionError(what, ENGINE_TERMS)
+        return GivenColumn(to_column(tree), self._frames).tree(scope, now_ms=now_ms)
+
+    def _column(self, scope: Scope, now_ms: int | None) -> Column:
+        return to_column(parse_expression(self.text, scope, now_ms=now_ms, by_session=True))
 
 
 class _Trees:
     def __init__(self, frames: CallerFrames, scope: Scope, now_ms: int) -> None:
         self._frames, self._scope, self._now_ms = frames, scope, now_ms
-        self._moments = moments(now_ms)
+        self._moments = moments(now_ms, by_session=not frames.has_engine_terms).values
         self._hopeless: set[int] = set()
         self._ambiguous = any(
             ", " in name for relation in scope.relations for name in relation.schema.names
@@ -201,19 +249,13 @@ class _Trees:
         return self._check_meaning(build.call(node.function, arguments))
 
     def _parse_engine_text(self, text: str) -> Expression:
-        tree = parse_expression(text, self._scope, now_ms=self._now_ms)
-        if not self._frames.has_engine_terms:
-            tells_time = any(
-                isinstance(node, Literal) and node.type == TIMESTAMP for node in walk(tree)
-            )
-            if tells_time or _MOMENTS.search(text):  # by the session's time zone
-                raise _SparkAloneError
-        return self._check_meaning(tree)
+        by_session = not self._frames.has_engine_terms
+        return self._check_meaning(
+            parse_expression(text, self._scope, now_ms=self._now_ms, by_session=by_session)
+        )
 
     def _moment(self, function: str) -> Expression:
-        if not self._frames.has_engine_terms:
-            raise _SparkAloneError
-        return self._moments[function]
+        return self._check_meaning(self._moments[function])
 
     def _constant(self, literal: Literal) -> Expression:
         if literal.type == TIMESTAMP and not self._frames.has_engine_terms:
@@ -296,6 +338,10 @@ class _Trees:
             return _select_column(self._frames.source, column)
         except AnalysisException:
             return None
+
+
+def _has_unbound_subquery(tree: Expression) -> bool:
+    return any(isinstance(node, Subquery) and node.query is None for node in walk(tree))
 
 
 def _select_column(frame: DataFrame, column: Column) -> DataFrame:

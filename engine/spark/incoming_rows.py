@@ -6,7 +6,7 @@ batches. A check that Arrow cannot do exactly as Spark would is refused by name,
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from engine.errors import (
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
-from engine.expressions.tree import Expression
+from engine.expressions.tree import Call, Expression
 from engine.schema.text_lengths import TEXT_TYPE, limit_of, read_declared_type
 from engine.schema.types import (
     DataType,
@@ -71,9 +71,16 @@ class IncomingRows:
 
     @classmethod
     def plan(
-        cls, table: str, metadata: Metadata, schema: StructType, data: StructType, now_ms: int
+        cls,
+        table: str,
+        metadata: Metadata,
+        schema: StructType,
+        data: StructType,
+        now_ms: int,
+        *,
+        by_session: bool = False,
     ) -> "IncomingRows":
-        """Plan the conversion for rows of the schema `data`.
+        """Plan the conversion for rows of the schema `data`; `by_session` as in `parse_condition`.
 
         Raises:
             SchemaMismatchError: the table does not accept the columns or types.
@@ -98,16 +105,30 @@ class IncomingRows:
             table,
             schema,
             tuple(declared.name for field in data if (declared := schema.get(field.name))),
-            tuple(table_rules(table, schema, metadata)),
+            tuple(table_rules(table, schema, metadata, by_session=by_session)),
             tuple(
-                (field, _parse_rule(table, str(field.metadata[GENERATED]), schema, field, None))
+                (
+                    field,
+                    _parse_rule(
+                        table, str(field.metadata[GENERATED]), schema, field, None, by_session
+                    ),
+                )
                 for field in schema
                 if GENERATED in field.metadata
             ),
-            tuple((field, _default(table, field, now_ms)) for field in plain),
+            tuple((field, _default(table, field, now_ms, by_session)) for field in plain),
         )
         rows.apply(_empty(data))
         return rows
+
+    def expressions(self) -> Iterator[Expression]:
+        """Iterate over the expressions that it evaluates, cast to the types of their columns."""
+        for rule in self.rules:
+            if rule.condition is not None:
+                yield rule.condition
+        for field, value in (*self.generated, *self.defaults):
+            if value is not None:
+                yield value if value.type == field.type else Call("cast", (value,), field.type)
 
     def apply(self, batch: pa.RecordBatch) -> pa.Table:
         """Return the rows of a batch under the table's columns, checked against every rule.
@@ -208,18 +229,25 @@ def _is_padded(field: StructField) -> bool:
 
 
 def _parse_rule(
-    table: str, text: str, schema: StructType, field: StructField, now_ms: int | None
+    table: str,
+    text: str,
+    schema: StructType,
+    field: StructField,
+    now_ms: int | None,
+    by_session: bool,
 ) -> Expression:
     try:
-        return parse_expression(text, schema, now_ms=now_ms)
+        return parse_expression(text, schema, now_ms=now_ms, by_session=by_session)
     except ExpressionError as error:
         what = f"column {field.name} ({text})"[:300]
         raise UnsupportedFeatureError(table, [what], "write") from error
 
 
-def _default(table: str, field: StructField, now_ms: int) -> Expression | None:
+def _default(table: str, field: StructField, now_ms: int, by_session: bool) -> Expression | None:
     text = field.metadata.get(DEFAULT)
-    return None if text is None else _parse_rule(table, str(text), StructType(), field, now_ms)
+    if text is None:
+        return None
+    return _parse_rule(table, str(text), StructType(), field, now_ms, by_session)
 
 
 def _constant(table: str, field: StructField, value: Expression | None, count: int) -> pa.Array:

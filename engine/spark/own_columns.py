@@ -101,6 +101,14 @@ def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     return frame_over(get_analysed_plan(frame), session)
 
 
+def resolve_in_session(
+    frame: DataFrame, session: SparkSession, change: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """Return the changed frame, whose new expressions mean what `session`'s settings say."""
+    home = frame.sparkSession
+    return move_to_session(change(move_to_session(frame, session)), home)
+
+
 def _owner(node: SparkExpression) -> OwnColumn:
     if not isinstance(node.value, OwnColumn):
         msg = f"{node.text} was not made from a column"

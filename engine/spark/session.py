@@ -91,6 +91,8 @@ _NO_CORE_ELSEWHERE = (
     "Its cluster's page shows who holds the cores and the memory: start more Spark workers there, or"
     " have its applications take less (SPARK_CORES_MAX of each worker here, spark.executor.memory)."
 )
+ENGINE_TERMS = "Set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true in it."
+"""How a session gets the time zone and the ANSI mode in which the engine evaluates expressions."""
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
@@ -169,8 +171,7 @@ def engine_session(session: SparkSession | None) -> SparkSession | None:
         return session
     if is_remote(session):
         msg = "This session of Spark Connect has another time zone than UTC, or no ANSI mode."
-        remedy = "Set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true in it."
-        raise RequestError(msg, remedy, field="session")
+        raise RequestError(msg, ENGINE_TERMS, field="session")
     beside = session.newSession()
     for name, value in _MEANING.items():
         beside.conf.set(name, value)

@@ -5,38 +5,33 @@ engine's own parser, and a table with a rule that the parser refuses is not writ
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.table import Metadata
 from engine.errors import (
     ExpressionError,
     RequestError,
-    SchemaMismatchError,
     UnsupportedFeatureError,
 )
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
-from engine.expressions.tree import TRUE, Call, Expression, Literal, walk
-from engine.expressions.types import TIMES
+from engine.expressions.tree import TRUE, Call, Expression
 from engine.protocol.properties import CONSTRAINT_PREFIX
-from engine.schema.assignment import plan_storage
 from engine.schema.text_lengths import has_limits, limit_of, read_declared_type
-from engine.schema.types import BOOLEAN, TIMESTAMP, DataType, StructField, StructType
-from engine.spark.columns import column, from_spark_schema, quote_column, to_column, to_spark_type
+from engine.schema.types import BOOLEAN, DataType, StructField, StructType
+from engine.spark.columns import column, quote_column, to_column, to_spark_type
 from engine.spark.nested_rules import fit_text_lengths, is_bounded, keeps, type_shown
+from engine.spark.own_columns import resolve_in_session
 from engine.spark.row_checks import describe_row, refuse_violations
-from engine.spark.shape import INSERT, store_column
 
 GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"
 IDENTITY = "delta.identity.start"
-_TIME_LITERAL = re.compile(r"\s*TIMESTAMP\s*'([^']*)'\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +48,12 @@ class RowRule:
     held: DataType | None = None
 
 
-def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowRule]:
+def table_rules(
+    table: str, schema: StructType, metadata: Metadata, *, by_session: bool = False
+) -> list[RowRule]:
     """Return NOT NULL columns, limits of CHAR and VARCHAR, CHECK constraints, column invariants.
+
+    `by_session` as in `parse_condition`.
 
     Raises:
         UnsupportedFeatureError: this engine cannot check a rule.
@@ -64,7 +63,7 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowR
     for key, text in metadata.configuration.items():
         if key.startswith(CONSTRAINT_PREFIX):
             name = key.removeprefix(CONSTRAINT_PREFIX)
-            condition = _parse_rule(table, schema, text, f"constraint {name}")
+            condition = _parse_rule(table, schema, text, f"constraint {name}", by_session)
             rules.append(RowRule(f"the constraint {name} ({text})", _true(condition)))
     for field in schema:
         declared = read_declared_type(field)
@@ -81,13 +80,17 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[RowR
         text = _invariant(field)
         if text:
             name = ".".join(path)
-            condition = _parse_rule(table, schema, text, f"invariant of {name}")
+            condition = _parse_rule(table, schema, text, f"invariant of {name}", by_session)
             rules.append(RowRule(f"the invariant of {name} ({text})", _true(condition)))
     return rules
 
 
-def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> DataFrame:
+def complete(
+    frame: DataFrame, session: SparkSession, table: str, schema: StructType, now_ms: int
+) -> DataFrame:
     """Return the table's columns in order; missing ones are generated, a default, or null.
+
+    Expressions mean what the settings of `session` say.
 
     Raises:
         UnsupportedFeatureError: the engine does not support an expression.
@@ -95,57 +98,40 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
     """
     if frame.columns == schema.names:
         return fit_to_schema(frame, schema)
-    have = set(frame.columns)
-    late: list[StructField] = []
-    for field in schema:
-        if field.name in have:
-            continue
-        if GENERATED in field.metadata:
-            late.append(field)
-        else:
+
+    def fill(frame: DataFrame) -> DataFrame:
+        have = set(frame.columns)
+        missing = [field for field in schema if field.name not in have]
+        for field in (field for field in missing if GENERATED not in field.metadata):
             frame = frame.withColumn(field.name, _default(table, field, now_ms))
-    frame = fit_to_schema(frame, schema)
-    for field in late:
-        value = compute_generated(table, schema, field).cast(to_spark_type(field.type))
-        frame = frame.withColumn(field.name, value)
-    return frame.select(*[column(name) for name in schema.names])
+        frame = fit_to_schema(frame, schema)
+        for field in (field for field in missing if GENERATED in field.metadata):
+            frame = frame.withColumn(field.name, compute_generated(table, schema, field))
+        return frame.select(*[column(name) for name in schema.names])
+
+    return resolve_in_session(frame, session, fill)
 
 
-def add_session_defaults(frame: DataFrame, table: StructType) -> DataFrame:
-    """Add missing columns whose default is a time, in the time zone of the rows' own session.
-
-    Other defaults are left to `complete`, which refuses those that the engine does not support.
-    """
-    for field in table:
-        text = field.metadata.get(DEFAULT)
-        if text is None or field.name.lower() in {name.lower() for name in frame.columns}:
-            continue
-        try:
-            tree = parse_expression(str(text), StructType())
-            if field.type == TIMESTAMP or any(node.type in TIMES for node in walk(tree)):
-                frame = frame.withColumn(field.name, _render_default(tree, str(text)))
-                given = from_spark_schema(frame.schema).fields[-1]
-                way = plan_storage(given.type, field.type, field.name)
-                frame = frame.withColumn(field.name, store_column(column(field.name), way, INSERT))
-        except (ExpressionError, SchemaMismatchError):
-            frame = frame.drop(column(field.name))
-    return frame
-
-
-def _render_default(default: Expression, text: str) -> Column:
-    """Return a default in a session of any zone; Spark gets the parsed value, never the text."""
-    literal = _TIME_LITERAL.fullmatch(text) if isinstance(default, Literal) else None
-    return to_column(default) if literal is None else F.lit(literal[1]).cast("timestamp")
-
-
-def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata) -> DataFrame:
+def enforce(
+    frame: DataFrame, session: SparkSession, table: str, schema: StructType, metadata: Metadata
+) -> DataFrame:
     """Return the rows; the job fails at the first violation of a rule of the table.
+
+    Rules mean what the settings of `session` say.
 
     Raises:
         UnsupportedFeatureError: this engine cannot check a rule.
     """
+    return resolve_in_session(
+        frame, session, lambda rows: _enforce_rules(rows, table, schema, metadata)
+    )
+
+
+def _enforce_rules(
+    frame: DataFrame, table: str, schema: StructType, metadata: Metadata
+) -> DataFrame:
     frame = fit_to_schema(frame, schema)
-    for rule in table_rules(table, schema, metadata):
+    for rule in table_rules(table, schema, metadata, by_session=True):
         if rule.held is not None:
             holds, names = keeps(column(rule.not_null[0]), rule.held), [rule.not_null[0]]
         elif rule.condition is None:
@@ -156,7 +142,7 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
         frame = refuse_violations(frame, holds, rule.name, describe_row(names))
     for field in schema:
         if GENERATED in field.metadata:
-            expected = compute_generated(table, schema, field).cast(to_spark_type(field.type))
+            expected = compute_generated(table, schema, field)
             rule_name = f"the generation of {field.name} ({field.metadata[GENERATED]})"
             matches = column(field.name).eqNullSafe(expected)
             frame = refuse_violations(frame, matches, rule_name, describe_row([field.name]))
@@ -164,12 +150,16 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
 
 
 def compute_generated(table: str, schema: StructType, field: StructField) -> Column:
-    """Return the value of a generated column, computed from the other columns."""
+    """Return the value of a generated column, computed from the other columns.
+
+    It means what the settings of the session say whose frame takes the column.
+    """
     text = str(field.metadata[GENERATED])
     try:
-        return to_column(parse_expression(text, schema))
+        value = to_column(parse_expression(text, schema, by_session=True))
     except ExpressionError as error:
         raise _not_understood(table, f"generated column {field.name} ({text})") from error
+    return value.cast(to_spark_type(field.type))
 
 
 def fit_to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -194,7 +184,7 @@ def _default(table: str, field: StructField, now_ms: int) -> Column:
     if text is None:
         return F.lit(None).cast(to_spark_type(field.type))
     try:
-        default = parse_expression(str(text), StructType(), now_ms=now_ms)
+        default = parse_expression(str(text), StructType(), now_ms=now_ms, by_session=True)
     except ExpressionError as error:
         raise _not_understood(table, f"default of {field.name} ({text})") from error
     return to_column(default).cast(to_spark_type(field.type))
@@ -205,9 +195,11 @@ def _true(condition: Expression) -> Expression:
     return Call("<=>", (condition, TRUE), BOOLEAN)
 
 
-def _parse_rule(table: str, schema: StructType, text: str, what: str) -> Expression:
+def _parse_rule(
+    table: str, schema: StructType, text: str, what: str, by_session: bool = False
+) -> Expression:
     try:
-        return parse_condition(text, schema)
+        return parse_condition(text, schema, by_session=by_session)
     except ExpressionError as error:
         raise _not_understood(table, f"{what} ({text})") from error
 

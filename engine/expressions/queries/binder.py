@@ -62,8 +62,10 @@ def read_query_text(text: str) -> QuerySyntax:
     return query
 
 
-def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query:
-    """Bind a query to the tables of a resolver.
+def bind_query(
+    text: str, tables: Tables, *, now_ms: int | None = None, by_session: bool = False
+) -> Query:
+    """Bind a query to the tables of a resolver. `now_ms`, `by_session` as in `parse_condition`.
 
     Raises:
         UnknownColumnError: no table has a column; with its position.
@@ -71,7 +73,9 @@ def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query
         EngineError: a table does not exist, according to the resolver.
     """
     try:
-        return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
+        return QueryBinder(tables, moments(now_ms, by_session=by_session)).query(
+            read_query_text(text)
+        )
     except ExpressionError as error:
         note_part(error, text)
         raise

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from engine.errors import ExpressionError
 from engine.expressions.lexer import Token
-from engine.expressions.operands import Nested, Operands
+from engine.expressions.operands import Moments, Nested, Operands
 from engine.expressions.queries.grammar import Calls, QueryGrammar
 from engine.expressions.queries.plan import Plan, Project, Query, Scan
 from engine.expressions.queries.reader import read_query
@@ -20,7 +20,7 @@ from engine.expressions.queries.subquery_places import refuse_names_around
 from engine.expressions.queries.syntax import CommonTable, QuerySyntax, Tokens
 from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import VOID, Expression, Literal, Subquery
+from engine.expressions.tree import VOID, Expression, Subquery
 from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 
@@ -51,7 +51,7 @@ NOWHERE = QueryPlace({})
 class Binder(ABC):
     """Binds the parts of a query; columns get unique names of the plan."""
 
-    def __init__(self, tables: Tables, moments: Mapping[str, Literal]) -> None:
+    def __init__(self, tables: Tables, moments: Moments) -> None:
         self.tables, self.moments = tables, moments
         self._relations = 0
         self._sides = 0

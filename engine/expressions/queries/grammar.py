@@ -8,7 +8,7 @@ from engine.expressions.function import Function
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole
-from engine.expressions.operands import Nested
+from engine.expressions.operands import Moments, Nested
 from engine.expressions.queries.functions import (
     WINDOW_FUNCTIONS,
     find_aggregate,
@@ -61,7 +61,7 @@ class QueryGrammar(Grammar):
         self,
         tokens: list[Token],
         scope: QueryScope,
-        moments: Mapping[str, Literal],
+        moments: Moments,
         nested: Nested,
         *,
         calls: Calls | None = None,

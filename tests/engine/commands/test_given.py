@@ -33,7 +33,7 @@ class Given(GivenExpression):
     def text(self):
         return to_sql(self._tree)
 
-    def tree(self, scope, *, now_ms=None):  # noqa: ARG002
+    def tree(self, scope, *, now_ms=None, nested=None):  # noqa: ARG002
         return self._tree
 
 
