@@ -118,12 +118,13 @@ def moments(now_ms: int | None = None, *, by_session: bool = False) -> Moments:
 def _moments(now_ms: int, by_session: bool) -> Moments:
     now = utc_from_ms(now_ms)
     instant = Literal(now, TIMESTAMP)
-    values: dict[DataType, object] = {DATE: now.date(), TIMESTAMP: now}
 
     def value(data_type: DataType) -> Expression:
         if by_session and data_type != TIMESTAMP:
             return Call("cast", (instant,), data_type)
-        return Literal(values.get(data_type, now.replace(tzinfo=None)), data_type)
+        if data_type == DATE:
+            return Literal(now.date(), DATE)
+        return instant if data_type == TIMESTAMP else Literal(now.replace(tzinfo=None), data_type)
 
     return Moments({name: value(data_type) for name, data_type in FOLDED.items()}, by_session)
 
