@@ -69,6 +69,9 @@ def find_matches(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
 def _attempt(expression: Expression, batch: pa.RecordBatch) -> Value:
     try:
         return _value(expression, batch)
+    except OverflowError as error:
+        what = "Arrow cannot evaluate the expression: a number is outside the range of its type."
+        raise CannotEvaluateError(what) from error
     except (pa.ArrowException, ArithmeticError, ValueError, TypeError) as error:
         what = f"Arrow cannot evaluate the expression on every row: {str(error)[:200]}."
         raise CannotEvaluateError(what) from error

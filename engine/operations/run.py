@@ -160,7 +160,7 @@ def run(
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: it is unknown whether the commit landed.
     """
-    options = replace(options, **keywords)
+    options = _check_arguments(table, replace(options, **keywords))
     command = parse_statement(command) if isinstance(command, str) else command
     if isinstance(command, Script):
         command.validate(None)
@@ -228,6 +228,21 @@ def _mean_by_session(
         return StatementText(given, spark) if isinstance(given, str) else given
 
     return change_expressions(command, change), session, spark
+
+
+def _check_arguments(table: DeltaTable, options: RunOptions) -> RunOptions:
+    """Return the options if they and the table are of their types.
+
+    Raises:
+        RequestError: one of them is not.
+    """
+    if not isinstance(table, DeltaTable):
+        msg = f"The table is given as {type(table).__name__}, not as a DeltaTable."
+        raise RequestError(msg, "Give what DeltaTable.open returns.", field="table")
+    if not isinstance(options.retries, int):
+        msg = f"The number of retries is given as {type(options.retries).__name__}."
+        raise RequestError(msg, "Give a whole number.", field="retries")
+    return options
 
 
 def _result_if_done(

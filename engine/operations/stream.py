@@ -24,6 +24,7 @@ from engine.spark.jobs import Progress
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
 from engine.table import DeltaTable
+from engine.words import count_noun
 
 _REMEDY = (
     "Make this table fit the new columns, then run the stream again with accept_schema_version set"
@@ -225,8 +226,8 @@ def _summarize_result(total: OperationResult) -> OperationResult:
     if not metrics["numBatches"]:
         return total.replace_message(f"Nothing is new in the source since its version {version}.")
     return total.replace_message(
-        f"{metrics['numOutputRows']} rows came over in {metrics['numBatches']} batches,"
-        f" up to the source's version {version}."
+        f"{count_noun(metrics['numOutputRows'], 'row')} came over in "
+        f"{metrics['numBatches']:,} {'batch' if metrics['numBatches'] == 1 else 'batches'}, up to the source's version {version}."
     )
 
 

@@ -39,7 +39,7 @@ class Command(BaseCommand):
 def _get_table(text: str) -> Table:
     table = table_called(text)
     if table is None:
-        msg = f"No table is called {text}."
+        msg = f"No table is called {text}. The page Tables lists the names."
         raise CommandError(msg)
     return table
 

@@ -1,0 +1,25 @@
+"""Arguments of the wrong kind are refused by name, before anything is read."""
+
+import pytest
+
+from engine.errors import RequestError
+from engine.operations.run import run
+from engine.operations.spark_requirement import NeedsSparkError
+from engine.storage.local import LocalStore
+from engine.table import DeltaTable
+
+
+def test_a_path_for_a_table_and_a_text_for_a_number_are_refused(tmp_path):
+    table = DeltaTable(LocalStore(str(tmp_path / "t")))
+    for given, retries, field in ((str(tmp_path), 0, "table"), (table, "3", "retries")):
+        with pytest.raises(RequestError) as refused:
+            run("CREATE TABLE t (id BIGINT)", given, retries=retries)
+        assert refused.value.field == field
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_number_beyond_its_type_is_named_so(tmp_path):
+    table = DeltaTable(LocalStore(str(tmp_path / "t")))
+    run("CREATE TABLE t (id BIGINT)", table)
+    with pytest.raises(NeedsSparkError, match="outside the range of its type"):
+        run("INSERT INTO t VALUES (99999999999999999999)", table)
