@@ -230,7 +230,7 @@ def _mean_by_session(
     return change_expressions(command, change), session, spark
 
 
-def _check_arguments(table: DeltaTable, options: RunOptions) -> RunOptions:
+def _check_arguments(table: object, options: RunOptions) -> RunOptions:
     """Return the options if they and the table are of their types.
 
     Raises:
@@ -239,8 +239,9 @@ def _check_arguments(table: DeltaTable, options: RunOptions) -> RunOptions:
     if not isinstance(table, DeltaTable):
         msg = f"The table is given as {type(table).__name__}, not as a DeltaTable."
         raise RequestError(msg, "Give what DeltaTable.open returns.", field="table")
-    if not isinstance(options.retries, int):
-        msg = f"The number of retries is given as {type(options.retries).__name__}."
+    retries: object = options.retries
+    if not isinstance(retries, int):
+        msg = f"The number of retries is given as {type(retries).__name__}."
         raise RequestError(msg, "Give a whole number.", field="retries")
     return options
 

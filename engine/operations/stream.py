@@ -223,11 +223,12 @@ def _counts(batches: int, rows: int, files: int, size: int, version: int) -> dic
 
 def _summarize_result(total: OperationResult) -> OperationResult:
     metrics, version = total.metrics, total.metrics["lastSourceVersion"]
-    if not metrics["numBatches"]:
+    rows, batches = int(metrics["numOutputRows"]), int(metrics["numBatches"])
+    if not batches:
         return total.replace_message(f"Nothing is new in the source since its version {version}.")
     return total.replace_message(
-        f"{count_noun(metrics['numOutputRows'], 'row')} came over in "
-        f"{metrics['numBatches']:,} {'batch' if metrics['numBatches'] == 1 else 'batches'}, up to the source's version {version}."
+        f"{count_noun(rows, 'row')} came over in {batches:,} "
+        f"{'batch' if batches == 1 else 'batches'}, up to the source's version {version}."
     )
 
 
