@@ -11,7 +11,7 @@ from engine.commands.names import column_list, name_sql, table_sql
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import RequestError
 from engine.expressions.parse import parse_expression
-from engine.expressions.render import quote_string
+from engine.expressions.render import quote_string, to_sql
 from engine.expressions.scope import Scope
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import VOID, Expression
@@ -243,14 +243,14 @@ class AddConstraint(_Alter):
         if schema is not None:
             self.parse_check(schema)
 
-    def parse_check(self, schema: StructType) -> Expression:
-        """Parse the condition.
+    def parse_check(self, schema: StructType, *, now_ms: int | None = None) -> Expression:
+        """Parse the condition; the current time is `now_ms`.
 
         Raises:
             ConstraintNotBooleanError: it is not boolean.
             NotDeterministicError: it may differ between evaluations of one row.
         """
-        tree = parse_expression(self.check, self.scope(schema), by_session=True)
+        tree = parse_expression(self.check, self.scope(schema), now_ms=now_ms, by_session=True)
         name = f"The constraint {self.name}"
         if tree.type not in {BOOLEAN, VOID}:
             what = f"{name} ({self.check[:200]}) is a {sql_name(tree.type)}, not a condition."
@@ -259,6 +259,18 @@ class AddConstraint(_Alter):
             what = f"{name} ({self.check[:200]}) gives another answer each time it is asked."
             raise NotDeterministicError(what, "Leave out rand and its like.", field="check")
         return tree
+
+    def render_check(self, schema: StructType) -> str:
+        """Render the condition as the table stores it, with the current time of each write.
+
+        Raises:
+            ExpressionError: (`UnknownColumnError`) it needs the current time, and names the table.
+        """
+        tree = self.parse_check(schema, now_ms=0)
+        if tree == self.parse_check(schema, now_ms=1):
+            return to_sql(tree)
+        parse_expression(self.check, schema)
+        return self.check
 
     def _change(self) -> str:
         return f"ADD CONSTRAINT {name_sql(self.name)} CHECK ({self.check})"

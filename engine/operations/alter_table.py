@@ -33,6 +33,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
         msg = f"There is a constraint {command.name} already."
         raise ConstraintExistsError(msg, "Drop it first.", field="name")
     condition = command.parse_check(snapshot.schema)
+    stored = command.render_check(snapshot.schema)
     if execution.options.dry_run:
         return OperationResult(plan=Plan(f"{snapshot.file_count} files would be checked."))
     txn.read_whole_table()
@@ -47,10 +48,10 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
         if violations:
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
             raise NewConstraintViolatedError(msg, "Correct the row, or say that null may be.")
-    configuration = {**snapshot.metadata.configuration, key: to_sql(condition)}
+    configuration = {**snapshot.metadata.configuration, key: stored}
     terms = build_terms(WriteTerms.from_snapshot(snapshot), snapshot.schema, configuration)
     txn.stage(*terms.changes_from(snapshot))
-    parameters = {"name": command.name, "expr": to_sql(condition)}
+    parameters = {"name": command.name, "expr": stored}
     return execution.commit(txn, "ADD CONSTRAINT", parameters, {})
 
 

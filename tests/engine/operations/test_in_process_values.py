@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import (
     CannotEvaluateError,
+    ExpressionError,
     InvariantViolationError,
     RequestError,
     UnknownColumnError,
@@ -213,3 +214,15 @@ def test_bytes_that_are_no_text_are_refused_as_a_partition(do_lightly, empty_tab
             do_lightly(statement)
     assert empty_table.snapshot().to_arrow().to_pylist() == [{"id": 1, "raw": "é".encode()}]
     assert len(list(Path(empty_table.uri).rglob("*.parquet"))) == 1
+
+
+def test_constraint_on_the_current_time_is_about_each_write(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id INT, at TIMESTAMP)")
+    do_lightly("ALTER TABLE t ADD CONSTRAINT past CHECK (at <= now())")
+    do_lightly("ALTER TABLE t ADD CONSTRAINT named CHECK (t.id > 0)")
+    assert empty_table.snapshot().metadata.configuration["delta.constraints.past"] == "at <= now()"
+    do_lightly("INSERT INTO t VALUES (1, current_timestamp())")
+    with pytest.raises(InvariantViolationError):
+        do_lightly("INSERT INTO t VALUES (1, current_timestamp() + INTERVAL 1 HOUR)")
+    with pytest.raises(ExpressionError):
+        do_lightly("ALTER TABLE t ADD CONSTRAINT other CHECK (t.at <= now())")
