@@ -19,7 +19,10 @@ from engine.expressions.queries.reader import read_common
 
 
 def change_expressions(command: Command, change: Callable[[Any], Any]) -> Command:
-    """Return a command with `change` of each of its conditions and values of rows; None stays."""
+    """Return a command with `change` of each of its conditions and values of rows; None stays.
+
+    REPLACE ON stays as it is: it is text that becomes part of a condition (`render_match`).
+    """
 
     def all_values(values: Mapping[str, Given]) -> dict[str, Given]:
         return {column: given(value) for column, value in values.items()}
@@ -29,8 +32,7 @@ def change_expressions(command: Command, change: Callable[[Any], Any]) -> Comman
 
     match command:
         case Overwrite():
-            where, on = given(command.replace_where), given(command.replace_on)
-            return replace(command, replace_where=where, replace_on=on)
+            return replace(command, replace_where=given(command.replace_where))
         case Merge():
             clauses = tuple(
                 replace(
@@ -82,6 +84,8 @@ class CommonTables:
             what = "A stream reads a table as it grows, and no WITH."
             raise StatementError(what, "Leave WITH out.", position=0)
         changed = change_expressions(command, self._condition)
+        if isinstance(changed, Overwrite):
+            changed = replace(changed, replace_on=self._condition(changed.replace_on))
         if isinstance(changed, Append | Overwrite | Merge):
             return replace(changed, source=self._source(changed.source))
         return changed

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.commands.column_sql import DEFAULT, GENERATION, IDENTITY_START
 from engine.errors import ExpressionError
-from engine.expressions.conditions import Given
+from engine.expressions.conditions import Given, GivenExpression
 from engine.expressions.parse import parse_expression
 from engine.expressions.queries.binder import read_query_text
 from engine.expressions.queries.syntax import SelectSyntax
@@ -13,19 +13,20 @@ from engine.expressions.types import is_complex, sql_name
 from engine.schema.types import StructType
 
 
-def is_default(text: Given) -> bool:
+def is_default(given: Given) -> bool:
     """Return whether a value is the word DEFAULT."""
-    return isinstance(text, str) and text.strip().upper() == "DEFAULT"
+    text = given if isinstance(given, str) else given.statement_text
+    return text.strip().upper() == "DEFAULT"
 
 
-def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
+def or_default(given: Given, schema: StructType, path: Sequence[str]) -> Given:
     """Return a value unchanged, or for DEFAULT the text of the column's default.
 
     Raises:
         ExpressionError: the column is nested, or computed by the table.
     """
-    if not is_default(text):
-        return text
+    if not is_default(given):
+        return given
     own = path if schema.get(path[0]) is not None else path[1:]  # after the table's name or alias
     field = schema.get(own[0]) if len(own) == 1 else None
     if field is None:
@@ -36,9 +37,9 @@ def or_default(text: Given, schema: StructType, path: Sequence[str]) -> Given:
         raise ExpressionError(what, "Leave it out.", position=0)
     default = str(field.metadata.get(DEFAULT, "NULL"))
     tree = parse_expression(default, StructType())
-    if tree.type in {field.type, VOID} or is_complex(field.type):
-        return default
-    return f"CAST({default} AS {sql_name(field.type)})"
+    if tree.type not in {field.type, VOID} and not is_complex(field.type):
+        default = f"CAST({default} AS {sql_name(field.type)})"
+    return given.restate(default) if isinstance(given, GivenExpression) else default
 
 
 def default_tree(

@@ -11,6 +11,7 @@ from engine.expressions.queries.reader import check_calls
 from engine.expressions.scope import Scope
 from engine.expressions.traits import conjunction
 from engine.expressions.tree import VOID, Column, Expression, Literal
+from engine.expressions.types import is_cast_by_zone
 from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 
@@ -38,6 +39,21 @@ def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str,
                 value if same else build.cast(value, column.type, lenient=False)
             )
     return values
+
+
+def check_times(partition: Mapping[str, str], schema: StructType) -> None:
+    """Refuse constants that another time zone than UTC makes other values.
+
+    Raises:
+        RequestError: names the column.
+    """
+    for name, text in partition.items():
+        column = Scope.from_schema(schema).resolve(column_path(name))
+        value = parse_expression(text or "NULL", StructType(), by_session=True)
+        if not isinstance(value, Literal) or is_cast_by_zone(value.type, column.type):
+            what = f"{name} = {text[:100]} in PARTITION depends on the session's time zone."
+            remedy = "Write a TIMESTAMP with its zone, such as TIMESTAMP '2026-01-31 12:00:00Z'."
+            raise RequestError(what, remedy, field="partition")
 
 
 def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:

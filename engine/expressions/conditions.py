@@ -41,6 +41,15 @@ class GivenExpression(ABC):
         """Return its tree as the new value of a column of a type, possibly with another type."""
         return self.tree(scope, now_ms=now_ms, nested=nested)
 
+    @property
+    def statement_text(self) -> str:
+        """The text if it is part of a statement, where DEFAULT is a word; else empty."""
+        return ""
+
+    def restate(self, text: str) -> "Given":
+        """Return another text of the statement, with the same meaning as this one."""
+        return text
+
     def as_json(self) -> NoReturn:
         """Refuse: the expression has no JSON form.
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from engine.commands.model import Append, Overwrite
-from engine.commands.partitions import static_values
+from engine.commands.partitions import check_times, static_values
 from engine.errors import RequestError
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import evaluate_as
@@ -17,6 +17,7 @@ from engine.operations.write_rows import WriteTerms
 from engine.schema.arrow import to_arrow_type
 from engine.schema.types import StructField, StructType
 from engine.spark.columns import to_column
+from engine.spark.session import is_in_utc
 from engine.spark.sources import SourceRows
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -32,7 +33,7 @@ def read_source_rows(
         RequestError: PARTITION names a column that is no partition column, or is also in the
             source.
     """
-    constants = _constants(command.partition, terms)
+    constants = _constants(execution, command.partition, terms)
     columns, evolves = _drop_constants(terms.schema, constants), command.merge_schema
     rows = source_rows(execution, command.source, columns, txn, takes_more=evolves)
     _check_apart(constants, rows.schema.names)
@@ -51,7 +52,7 @@ def read_rows_in_process(
     Raises:
         CannotEvaluateError: only Spark can cast a constant.
     """
-    constants = _constants(command.partition, terms)
+    constants = _constants(execution, command.partition, terms)
     at_hand = rows_at_hand(execution, command.source, _drop_constants(terms.schema, constants))
     if at_hand is None:
         return None
@@ -63,13 +64,17 @@ def read_rows_in_process(
     return rows
 
 
-def _constants(partition: Mapping[str, str], terms: WriteTerms) -> dict[str, Expression]:
+def _constants(
+    execution: Execution, partition: Mapping[str, str], terms: WriteTerms
+) -> dict[str, Expression]:
     columns = {name.lower() for name in terms.metadata.partition_columns}
     for name in partition:
         if name.strip("`").lower() not in columns:
             shown = ", ".join(terms.metadata.partition_columns) or "none"
             msg = f"{name} is in PARTITION, and is no partition column."
             raise RequestError(msg, f"The partition columns are: {shown}.", field="partition")
+    if not (execution.has_engine_terms or is_in_utc(execution.caller)):
+        check_times(partition, terms.schema)
     return static_values(partition, terms.schema)
 
 

@@ -9,8 +9,8 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Overwrite, QuerySource, RowsSource, Source
 from engine.commands.replace_clause import TARGET
 from engine.errors import RequestError
+from engine.expressions.conditions import condition_of
 from engine.expressions.lexer import tokenize
-from engine.expressions.parse import parse_condition
 from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
@@ -37,6 +37,7 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.column_trees import StatementText
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, WriteOutput, write_changes
@@ -128,6 +129,7 @@ def _parse_match_condition(
 
     Raises:
         RequestError: the source may return other rows on the second read.
+        ExpressionError: a source that is no list of values depends on the caller's session.
     """
     columns = command.source.columns if isinstance(command.source, RowsSource | QuerySource) else ()
     by_position = isinstance(command.source, RowsSource) or getattr(
@@ -139,8 +141,9 @@ def _parse_match_condition(
     own = command.table.rpartition(".")[2].rpartition("/")[2]
     relation = Relation(snapshot.schema, "", (command.alias or own, TARGET))
     text = command.render_match(names)
-    condition = parse_condition(
-        text, Scope((relation,)), now_ms=execution.now_ms, nested=bind_subqueries(tables.schema)
+    given = text if execution.has_engine_terms else StatementText(text, execution.caller)
+    condition = condition_of(
+        given, Scope((relation,)), now_ms=execution.now_ms, nested=bind_subqueries(tables.schema)
     )
     if not is_deterministic(condition) or _takes_any_rows(command.source):
         msg = "The source of REPLACE USING and REPLACE ON is read twice, and may give other rows."

@@ -142,6 +142,15 @@ class StatementText(GivenColumn):
         """Take text of the engine's grammar."""
         super().__init__(text, CallerFrames(session, has_engine_terms=False))
 
+    @property
+    def statement_text(self) -> str:
+        """The text."""
+        return self.text
+
+    def restate(self, text: str) -> "StatementText":
+        """Return another text with the meaning of the same session."""
+        return StatementText(text, self._frames.session)
+
     def tree(
         self, scope: Scope, *, now_ms: int | None = None, nested: Nested | None = None
     ) -> Expression:
