@@ -33,8 +33,8 @@ def column_path(text: str) -> ColumnPath:
 
 
 def render_column_path(path: Iterable[str]) -> str:
-    """Render a path for `column_path` to read back, quoting only names with dots or backticks."""
-    return ".".join(_quote(name) if {".", "`"} & set(name) else name for name in path)
+    """Render a path for `column_path` to read back, quoting only names that need it."""
+    return ".".join(map(_quote_in_path, path))
 
 
 def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
@@ -60,6 +60,11 @@ def parse_column_paths(text: str) -> tuple[ColumnPath, ...]:
 def render_column_paths(paths: Iterable[ColumnPath]) -> str:
     """Write columns as such a list."""
     return ",".join(".".join(map(_quote_if_needed, path)) for path in paths)
+
+
+def _quote_in_path(name: str) -> str:
+    """Quote a name with dots or backticks, or with spaces around it, which `column_path` drops."""
+    return _quote(name) if {".", "`"} & set(name) or name != name.strip() else name
 
 
 def _quote_if_needed(name: str) -> str:
