@@ -12,7 +12,7 @@ from engine.commands.sources import Source
 from engine.errors import RequestError
 from engine.expressions.queries.reader import check_calls
 from engine.expressions.render import quote_string
-from engine.protocol.properties import CONSTRAINT_PREFIX, validate_properties
+from engine.protocol.properties import constraint_name, validate_properties
 from engine.schema.types import StructType
 from engine.vocabulary import (
     CREATE,
@@ -107,7 +107,7 @@ class SetProperties(Command):
     @property
     def operation(self) -> Operation:
         """The operation: a constraint reads every row."""
-        sets_constraint = any(name.startswith(CONSTRAINT_PREFIX) for name in self.properties)
+        sets_constraint = any(constraint_name(key) is not None for key in self.properties)
         return SET_CONSTRAINT if sets_constraint else SET_PROPERTIES
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
@@ -151,5 +151,5 @@ def _check_properties(properties: Mapping[str, str]) -> None:
     """Refuse unknown properties, invalid values, and constraints with unlisted functions."""
     validate_properties(properties)
     for key, text in properties.items():
-        if key.startswith(CONSTRAINT_PREFIX):
+        if constraint_name(key) is not None:
             check_calls(text)

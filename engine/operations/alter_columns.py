@@ -24,7 +24,7 @@ from engine.operations.schema_edit import (
 from engine.operations.write_rows import WriteTerms, build_terms
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features
-from engine.protocol.properties import CONSTRAINT_PREFIX, STATS_COLUMNS
+from engine.protocol.properties import STATS_COLUMNS, constraint_name
 from engine.schema.assignment import is_storable
 from engine.schema.column_mapping import column_mapping_mode, map_columns
 from engine.schema.column_paths import (
@@ -271,9 +271,9 @@ def _check_free(snapshot: Snapshot, path: tuple[str, ...]) -> None:
 
 def _check_rules(snapshot: Snapshot, path: tuple[str, ...]) -> None:
     rules = {
-        key.removeprefix(CONSTRAINT_PREFIX): text
+        name: text
         for key, text in snapshot.metadata.configuration.items()
-        if key.startswith(CONSTRAINT_PREFIX)
+        if (name := constraint_name(key)) is not None
     }
     rules.update(
         {f.name: str(f.metadata[GENERATED]) for f in snapshot.schema if GENERATED in f.metadata}

@@ -11,7 +11,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.errors import InvalidSchemaError
 from engine.protocol.features import FEATURES, find_required_features, list_supported_features
-from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.protocol.properties import constraint_name
 from engine.schema.types import (
     StructField,
     StructType,
@@ -78,9 +78,9 @@ def _change_feed(snapshot: Snapshot) -> FeatureUse | None:
 
 def _constraints(snapshot: Snapshot) -> FeatureUse | None:
     names = [
-        key.removeprefix(CONSTRAINT_PREFIX)
+        name
         for key in snapshot.metadata.configuration
-        if key.startswith(CONSTRAINT_PREFIX)
+        if (name := constraint_name(key)) is not None
     ]
     return (
         FeatureUse(f"there are constraints: {_few(names)}", "Drop them first.") if names else None

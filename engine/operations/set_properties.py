@@ -19,7 +19,7 @@ from engine.protocol.features import (
     list_supported_features,
     upgrade,
 )
-from engine.protocol.properties import CONSTRAINT_PREFIX, TableProperties, validate_properties
+from engine.protocol.properties import TableProperties, constraint_name, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MODE_KEY,
@@ -165,7 +165,7 @@ def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     """Refuse properties in contradiction to the table's columns or rows."""
     before = snapshot.metadata.configuration
     new = {key: text for key, text in configuration.items() if before.get(key) != text}
-    rules = [key for key in new if key.startswith(CONSTRAINT_PREFIX)]
+    rules = [key for key in new if constraint_name(key) is not None]
     if rules and snapshot.file_count:
         msg = f"{rules[0]} is a constraint: the rows that are there must be checked first."
         raise InvalidPropertyError(msg, "Use ALTER TABLE … ADD CONSTRAINT.", field=rules[0])
@@ -263,7 +263,7 @@ def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> b
     before, after = snapshot.properties, TableProperties.parse(configuration)
     new = configuration.keys() - snapshot.metadata.configuration.keys()
     return (
-        any(key.startswith(CONSTRAINT_PREFIX) for key in new)
+        any(constraint_name(key) is not None for key in new)
         or (after.row_tracking and not before.row_tracking)
         or (after.iceberg_compat_v2 and not before.iceberg_compat_v2)
     )

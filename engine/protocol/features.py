@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine.actions.table import Protocol
 from engine.errors import UnsupportedFeatureError
-from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.protocol.properties import constraint_name
 from engine.schema.arrow import check_supported
 from engine.schema.types import PrimitiveType, StructType, iter_types
 
@@ -270,7 +270,7 @@ def _legacy_upgrade(protocol: Protocol, names: set[str]) -> Protocol | None:
 def _features_of_property(key: str, value: str) -> set[str]:
     if key.startswith(_FEATURE_PREFIX):
         return {key.removeprefix(_FEATURE_PREFIX)} if value in ("supported", "enabled") else set()
-    if key.startswith(CONSTRAINT_PREFIX):
+    if constraint_name(key) is not None:
         return {"checkConstraints"}
     if key == "delta.columnMapping.mode":
         return {"columnMapping"} if value != "none" else set()

@@ -131,6 +131,15 @@ def validate_properties(properties: Mapping[str, str]) -> None:
             raise InvalidPropertyError(msg, "Check its spelling, capital letters too.", field=key)
 
 
+def constraint_name(key: str) -> str | None:
+    """Return the name of the CHECK constraint of a property; None for any other property.
+
+    As in delta-spark, capital letters of the prefix do not matter.
+    """
+    is_constraint = key.lower().startswith(CONSTRAINT_PREFIX)
+    return key[len(CONSTRAINT_PREFIX) :] if is_constraint else None
+
+
 def normalise_value(key: str, text: str) -> str:
     """Return an enumerated property's value in canonical spelling; any other unchanged."""
     if key not in _ENUMERATED:

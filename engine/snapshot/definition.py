@@ -7,7 +7,7 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of, has_subquery, is_deterministic
 from engine.expressions.tree import Expression
 from engine.protocol.indexed_columns import has_bounds
-from engine.protocol.properties import CONSTRAINT_PREFIX, STATS_COLUMNS, TableProperties
+from engine.protocol.properties import STATS_COLUMNS, TableProperties, constraint_name
 from engine.schema.column_paths import ColumnPath, parse_column_paths
 from engine.schema.types import (
     LONG,
@@ -78,9 +78,8 @@ def check_constraints(schema: StructType, configuration: Mapping[str, str]) -> N
         ExpressionError: one does not parse, or names an unknown column.
     """
     for key, text in configuration.items():
-        if key.startswith(CONSTRAINT_PREFIX):
-            condition = parse_condition(text, schema)
-            _check_of_row(condition, f"The constraint {key.removeprefix(CONSTRAINT_PREFIX)}", text)
+        if (name := constraint_name(key)) is not None:
+            _check_of_row(parse_condition(text, schema), f"The constraint {name}", text)
 
 
 def check_default(column: StructField, text: str) -> Expression:

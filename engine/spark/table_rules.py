@@ -20,7 +20,7 @@ from engine.errors import (
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import TRUE, Call, Expression
-from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.protocol.properties import constraint_name
 from engine.schema.text_lengths import has_limits, limit_of, read_declared_type
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 from engine.spark.columns import column, quote_column, to_column, to_spark_type
@@ -61,8 +61,7 @@ def table_rules(
     """
     rules = list(_iter_not_null_rules(table, schema))
     for key, text in metadata.configuration.items():
-        if key.startswith(CONSTRAINT_PREFIX):
-            name = key.removeprefix(CONSTRAINT_PREFIX)
+        if (name := constraint_name(key)) is not None:
             condition = _parse_rule(table, schema, text, f"constraint {name}", by_session)
             rules.append(RowRule(f"the constraint {name} ({text})", _true(condition)))
     for field in schema:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_PREFIX = "delta.constraints."
+from engine.protocol.properties import constraint_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class CheckConstraint:
 def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
     """Return the CHECK constraints of a table, by name."""
     constraints = (
-        CheckConstraint(key.removeprefix(_PREFIX), str(value))
+        CheckConstraint(name, str(value))
         for key, value in properties.items()
-        if key.startswith(_PREFIX)
+        if (name := constraint_name(key)) is not None
     )
     return sorted(constraints, key=lambda constraint: constraint.name)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Greatest
 
+from engine.protocol.properties import constraint_name
 from engine.vocabulary import StatementKind, operation_named
 from lakeui.catalog.definitions import (
     DEFINES,
@@ -289,7 +290,7 @@ def _describe_property_changes(section: DiffSection) -> Iterator[str]:
     for name, effect in _PROPERTIES.items():
         if name in changed:
             yield effect
-    if any(name.startswith("delta.constraints.") for name in changed):
+    if any(constraint_name(name) is not None for name in changed):
         yield "Writers check other conditions: a write that breaks one fails."
 
 

@@ -11,6 +11,7 @@ from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
 from engine.conflicts.reads import COMPLEX_VALUES, NOT_DETERMINISTIC, SUBQUERY
 from engine.errors import EngineError
 from engine.expressions.queries.tables import tables_in_condition
+from engine.protocol.properties import constraint_name
 from engine.vocabulary import operation_named
 from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility.lines import (
@@ -114,7 +115,7 @@ def _partitions(table: Table) -> str:
 
 def _set_again(table: Table) -> str:
     """Describe the settings that a rewritten table does not keep."""
-    count = sum(name.startswith("delta.constraints.") for name in table.properties)
+    count = sum(constraint_name(name) is not None for name in table.properties)
     return f" Set its {count} constraint{'' if count == 1 else 's'} again." if count else ""
 
 

@@ -9,6 +9,8 @@ import pytest
 from engine.errors import (
     CannotEvaluateError,
     ExpressionError,
+    InvalidPropertyError,
+    InvalidSchemaError,
     InvariantViolationError,
     RequestError,
     UnknownColumnError,
@@ -16,6 +18,7 @@ from engine.errors import (
 from engine.operations import arrow_rows
 from engine.operations.arrow_rows import RowTracking
 from engine.operations.merge_join import pair_rows
+from engine.protocol.features import list_supported_features
 from engine.spark.table_files import TableFiles
 
 
@@ -226,3 +229,20 @@ def test_constraint_on_the_current_time_is_about_each_write(do_lightly, empty_ta
         do_lightly("INSERT INTO t VALUES (1, current_timestamp() + INTERVAL 1 HOUR)")
     with pytest.raises(ExpressionError):
         do_lightly("ALTER TABLE t ADD CONSTRAINT other CHECK (t.at <= now())")
+
+
+def test_constraint_holds_however_its_property_is_spelled(do_lightly, empty_table):
+    """As in delta-spark, which finds constraints without regard to capital letters."""
+    do_lightly("CREATE TABLE t (id INT, k INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('DELTA.Constraints.Positive' = 'id > 0')")
+    snapshot = empty_table.snapshot()
+    assert "checkConstraints" in list_supported_features(snapshot.protocol)
+    do_lightly("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(InvariantViolationError, match="Positive"):
+        do_lightly("INSERT INTO t VALUES (0, 1)")
+    with pytest.raises(InvalidPropertyError, match="rows that are there"):
+        do_lightly("ALTER TABLE t SET TBLPROPERTIES ('Delta.constraints.k' = 'k > 0')")
+    with pytest.raises(InvalidSchemaError, match="Positive"):
+        do_lightly("ALTER TABLE t RENAME COLUMN id TO i")
+    do_lightly("ALTER TABLE t DROP CONSTRAINT positive")
+    do_lightly("INSERT INTO t VALUES (0, 1)")
