@@ -1,6 +1,7 @@
 """Find erasures that rows outlived, tables with many aborted writes, and costly metadata changes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
 from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems
 from lakeui.monitoring.conditions import Condition
+from lakeui.monitoring.recent_conflicts import TableSums
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _MS_A_MINUTE = 60_000
@@ -70,10 +72,7 @@ def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
     Writes that one change of the metadata aborted are one item, of `find_costly_metadata_changes`.
     """
     condition = Condition.ABORTED
-    figures = {pk: cost.aborted for pk, cost in request.day.by_table.items() if pk}
-    if not request.is_single:
-        for (pk, _), changes in _list_costly_changes(request, settings.ATTENTION_METADATA_COST):
-            figures[pk] = figures.get(pk, 0) - len(changes)
+    figures = {pk: cost.aborted for pk, cost in _costs_of_day(request).items()}
     worst, count = _select_worst(request, condition, figures, writes)
     tables = request.tables_by_id(worst)
     month = _month_of(worst, request.now)
@@ -93,13 +92,14 @@ def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
 def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
     """Find tables whose aborted writes wasted so many minutes in 24 hours, the most first.
 
-    A table with many aborted writes is one item, of `find_aborted_writes`.
+    A table with many aborted writes is one item, of `find_aborted_writes`. The time that one change
+    of the metadata wasted is part of its item, of `find_costly_metadata_changes`.
     """
     condition, many = Condition.WASTED, settings.ATTENTION_ABORTED
     figures = {
         pk: cost.wasted_ms
-        for pk, cost in request.day.by_table.items()
-        if pk and (request.is_single or cost.aborted < many)
+        for pk, cost in _costs_of_day(request).items()
+        if request.is_single or cost.aborted < many
     }
     worst, count = _select_worst(request, condition, figures, minutes * _MS_A_MINUTE)
     tables = request.tables_by_id(worst)
@@ -109,6 +109,22 @@ def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
         if pk in tables
     ]
     return items, count
+
+
+def _costs_of_day(request: AttentionRequest) -> Mapping[int, TableSums]:
+    """Return each table's aborted writes in 24 hours, without those of costly metadata changes.
+
+    A request for a single condition counts them all.
+    """
+    costs = {pk: cost for pk, cost in request.day.by_table.items() if pk}
+    if request.is_single:
+        return costs
+    for (pk, _), changes in _list_costly_changes(request, settings.ATTENTION_METADATA_COST):
+        cost, wasted_ms = costs.get(pk, TableSums()), sum(row["wasted_ms"] for row in changes)
+        costs[pk] = replace(
+            cost, aborted=cost.aborted - len(changes), wasted_ms=cost.wasted_ms - wasted_ms
+        )
+    return costs
 
 
 def _select_worst(

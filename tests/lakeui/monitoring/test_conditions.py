@@ -291,6 +291,22 @@ def test_writes_that_a_change_of_the_metadata_aborted_are_no_second_item(client)
     assert [item["check_name"] for item in told["items"]] == ["aborted"]
 
 
+def test_time_wasted_beside_a_change_of_the_metadata_is_told_once(client):
+    client.force_login(make_user("ann", is_superuser=True))
+    now, table = timezone.now(), make_table()
+    change = {
+        "rule": "metadata_changed", "winning_version": 9, "winner_operation": "SET TBLPROPERTIES",
+        "wasted_ms": 61 * 60_000,
+    }  # fmt: skip
+    for fields in (change, change, {}):
+        make_conflict(table, occurred_at=now, **fields)
+    told = client.get("/api/v1/attention/").json()
+    assert [item["check_name"] for item in told["items"]] == ["metadata_cost"]
+    make_conflict(table, occurred_at=now, wasted_ms=61 * 60_000)
+    told = client.get("/api/v1/attention/").json()
+    assert [item["check_name"] for item in told["items"]] == ["wasted", "metadata_cost"]
+
+
 def test_a_schedule_whose_last_outcome_is_unknown_is_one_item(client):
     client.force_login(make_user("ann", is_superuser=True))
     lose_outcome(timezone.now())
