@@ -40,7 +40,8 @@ def preview_table(preview_id: int) -> None:
     with note_failure(preview, "reading the rows"):
         _read(preview)
     preview.read_at = timezone.now()
-    Preview.objects.filter(pk=preview.pk).update(
+    # a newer request gets its own answer
+    Preview.objects.filter(pk=preview.pk, asked_at=preview.asked_at).update(
         **{name: getattr(preview, name) for name in _ANSWER}
     )
 

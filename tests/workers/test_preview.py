@@ -23,6 +23,7 @@ from lakeui.catalog.previews import (
 )
 from tests.engine.made_tables import add, remove, write_commit, write_first, write_rows
 from tests.services import wait_until
+from workers import preview
 from workers.preview import preview_table
 from workers.row_texts import row_texts
 
@@ -165,6 +166,20 @@ def test_a_worker_is_asked_once_while_it_may_still_answer(table_of_rows):
     assert is_waiting(again)
     Preview.objects.update(asked_at=timezone.now() + 2 * previews.PATIENCE)  # a clock was ahead
     assert not is_waiting(Preview.objects.get())
+
+
+def test_an_answer_to_an_earlier_request_is_dropped(table_of_rows, monkeypatch):
+    first = ask_for_preview(table_of_rows, 1)
+    later = first.asked_at + timedelta(seconds=90)
+
+    def request_again_and_read(rows):
+        Preview.objects.update(asked_at=later)
+        return row_texts(rows)
+
+    monkeypatch.setattr(preview, "row_texts", request_again_and_read)
+    preview_table(first.pk)
+    first.refresh_from_db()
+    assert (first.asked_at, first.read_at, first.rows) == (later, None, [])
 
 
 @pytest.mark.django_db(transaction=True)
