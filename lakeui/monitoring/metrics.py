@@ -24,7 +24,7 @@ from lakeui.monitoring.histograms import histograms
 from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
 from lakeui.monitoring.recent_conflicts import day_of
-from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+from lakeui.task_names import LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE
 
 
 def exposition() -> bytes:
@@ -227,6 +227,6 @@ def _outboxes() -> Iterator[Metric]:
 def _workers() -> Metric:
     family = GaugeMetricFamily("lakeui_workers", "Workers that answer.", labels=["queue"])
     answering = [worker.queue for worker in workers() if worker.answers]
-    for queue in sorted({LIGHT_QUEUE, SPARK_QUEUE, *answering}):
+    for queue in sorted({LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE, *answering}):
         family.add_metric([queue], answering.count(queue))
     return family

@@ -39,7 +39,9 @@ def test_stages_are_found_by_the_names_that_workers_give_them():
 
 
 def test_an_empty_installation_has_metrics():
-    assert samples()["lakeui_jobs_stale"] == {(): 0}
+    metrics = samples()
+    assert metrics["lakeui_jobs_stale"] == {(): 0}
+    assert metrics["lakeui_workers"] == {("light",): 0, ("reads",): 0, ("spark",): 0}
 
 
 def test_what_could_not_be_delivered_is_counted_by_outbox():
