@@ -132,7 +132,7 @@ def _perform_to_end(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Atte
             happened = _find_cancellation(heartbeat)
         if happened is None:
             raise
-        ending = _end_for_error(happened, heartbeat)
+        ending = _end_for_error(happened, job, heartbeat)
         return _mention_landed_commits(ending, heartbeat.progress.landed)
 
 
@@ -179,7 +179,7 @@ def _what_happened(error: Exception, job: Job) -> Exception:
     return error
 
 
-def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
+def _end_for_error(error: Exception, job: Job, heartbeat: Heartbeat) -> AttemptEnd:
     match error:
         case OwnCommitFoundError():
             ending = _end_as_recognised(error.commit)
@@ -191,7 +191,7 @@ def _end_for_error(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
             ending = _end_as_failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
         case EngineError():
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
-        case MemoryError():
+        case MemoryError() if job.dry_run:  # its process has a limit of memory
             limit = ReadStoppedError.memory_limit(settings.READ_BYTES)
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, limit)
         case _:

@@ -55,6 +55,16 @@ def test_what_fails_before_the_commit_stays_a_failure(job, monkeypatch):
     assert run_job(job).state == Job.State.FAILED
 
 
+def test_only_a_dry_run_ends_at_the_memory_that_a_read_may_take(job, monkeypatch):
+    def run_out_of_memory(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(job_run, "run", run_out_of_memory)
+    assert run_job(job).error_code == "LAKE_INTERNAL"
+    dry_run = request_job(table=job.table, kind="delete", dry_run=True, requested_by=None)
+    assert run_job(dry_run).error_code == "LAKE_READ_STOPPED"
+
+
 def test_a_job_whose_requester_is_gone_is_not_run_as_the_system(job):
     ada = User.objects.create_superuser("ada")
     parameters = {"properties": {"team": "ours"}}
