@@ -1,6 +1,7 @@
 """Why a job was not taken: errors of the same shape as the engine's."""
 
 from engine.errors import EngineError, OperationCancelledError, RequestError
+from engine.words import count_noun
 
 
 class ReadOnlyError(EngineError):
@@ -73,9 +74,9 @@ class TooManyJobsError(RequestError):
 
     code = "LAKE_TOO_MANY_JOBS"
 
-    def __init__(self, what: str, limit: int) -> None:
+    def __init__(self, noun: str, limit: int) -> None:
         super().__init__(
-            f"{limit} {what} of yours have not ended, and nobody may have more at once.",
+            f"You already have {count_noun(limit, f'unfinished {noun}')}, the most allowed at a time.",
             "Wait for one to end, or cancel it.",
         )
         self.limit = limit

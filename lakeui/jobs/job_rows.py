@@ -102,11 +102,15 @@ def build_job(table: Table, command: Command, by: User | None, options: JobOptio
 
 
 def write_job(job: Job, command: Command) -> Job:
-    """Save the job with the tables that it changes, and send it."""
+    """Save the job with the tables that it changes, and send it.
+
+    A schedule may always start its job: it has one unfinished job at a time.
+    """
     asked = {"lakeui.job": str(job.pk), "lakeui.job.kind": job.kind, "lakeui.table": job.table.name}
     job.trace_parent = start_request_span(f"request {job.kind}", asked)
     with transaction.atomic():
-        _check_room(job)
+        if job.requested_by is not None and job.schedule is None:
+            check_room(job.requested_by, dry_run=job.dry_run)
         job.save(force_insert=True)
         note_changed_tables(job, command)
         log_event(job.pk, "Queued")
@@ -114,22 +118,23 @@ def write_job(job: Job, command: Command) -> Job:
     return job
 
 
-def _check_room(job: Job) -> None:
-    """Refuse a person whose unfinished jobs are as many as one person may have.
+def check_room(by: User, *, dry_run: bool = False) -> None:
+    """Refuse a person with the largest permitted number of unfinished jobs.
 
-    What schedules and other jobs ask for is not counted: their number is bounded elsewhere.
+    Call it inside the transaction that records the job: it locks the person's row.
+
+    Raises:
+        TooManyJobsError: `DRY_RUNS_PER_PERSON` dry runs, or `JOBS_PER_PERSON` jobs, have not ended.
     """
-    if job.requested_by is None or job.schedule_id or job.caused_by_id:
-        return
-    User.objects.select_for_update().filter(pk=job.requested_by.pk).first()
-    active = Job.objects.filter(requested_by=job.requested_by, state__in=Job.ACTIVE)
-    if job.dry_run:
-        what, limit = "dry runs", settings.DRY_RUNS_PER_PERSON
+    User.objects.select_for_update(no_key=True).filter(pk=by.pk).first()
+    active = Job.objects.filter(requested_by=by, state__in=Job.ACTIVE)
+    if dry_run:
+        noun, limit = "dry run", settings.DRY_RUNS_PER_PERSON
         active = active.filter(dry_run=True)
     else:
-        what, limit = "jobs", settings.JOBS_PER_PERSON
+        noun, limit = "job", settings.JOBS_PER_PERSON
     if active.count() >= limit:
-        raise TooManyJobsError(what, limit)
+        raise TooManyJobsError(noun, limit)
 
 
 def check_retries(retries: int) -> int:

@@ -15,7 +15,7 @@ from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import statement_of
-from lakeui.jobs.job_rows import check_retries, check_time_limit
+from lakeui.jobs.job_rows import check_retries, check_room, check_time_limit
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.requests import check_request, request_job, says_dry_run
@@ -130,18 +130,21 @@ def run_now(schedule: Schedule, by: User) -> Job:
 
     Raises:
         NotPermittedError, ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
+        TooManyJobsError: too many jobs of the person have not ended.
     """
     check_readable(schedule, Reader(by), "Running this schedule")
-    return request_job(
-        table=schedule.table,
-        kind=schedule.kind,
-        parameters=schedule.parameters,
-        requested_by=by,
-        retries=schedule.max_retries,
-        time_limit_s=schedule.time_limit_s,
-        reason=f"Schedule {schedule.name}, run now",
-        schedule=schedule,
-    )
+    with transaction.atomic():
+        check_room(by)
+        return request_job(
+            table=schedule.table,
+            kind=schedule.kind,
+            parameters=schedule.parameters,
+            requested_by=by,
+            retries=schedule.max_retries,
+            time_limit_s=schedule.time_limit_s,
+            reason=f"Schedule {schedule.name}, run now",
+            schedule=schedule,
+        )
 
 
 def set_enabled(schedule: Schedule, *, enabled: bool) -> None:

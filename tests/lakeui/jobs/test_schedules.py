@@ -11,7 +11,7 @@ from django.utils import timezone
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
 from lakeui.jobs.cron_words import cron_in_words
-from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.errors import NotPermittedError, TooManyJobsError
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.schedule_runs import SHOWN, latest_runs, neighbours
 from lakeui.jobs.schedules import (
@@ -214,6 +214,18 @@ def test_a_schedule_run_now_still_fires_when_it_is_due(nightly, owner):
     job = run_now(nightly, owner)
     nightly.refresh_from_db()
     assert (job.schedule, job.kind, nightly.next_due_at) == (nightly, "optimize", due)
+
+
+def test_running_a_schedule_now_counts_as_a_job_and_its_firing_is_not_refused(
+    nightly, owner, settings
+):
+    settings.JOBS_PER_PERSON = 1
+    run_now(nightly, owner)
+    with pytest.raises(TooManyJobsError, match="1 unfinished job,"):
+        run_now(nightly, owner)
+    make_due(nightly)
+    assert fire_due() == 1
+    assert Job.objects.filter(schedule=nightly).count() == 2
 
 
 def test_a_changed_schedule_fires_by_its_new_words(nightly, owner):
