@@ -11,12 +11,13 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import KombuError, OperationalError
 
 from engine.errors import EngineError, RequestError
-from lakeui.catalog.access import Person, may, visible_tables
+from engine.words import count_noun
+from lakeui.catalog.access import Person, tables_where, visible_tables
 from lakeui.catalog.models import RowRead, Table
 from lakeui.celery import app
 from lakeui.task_names import READS_QUEUE
@@ -34,7 +35,7 @@ class TooManyReadsError(RequestError):
 
     def __init__(self, count: int) -> None:
         super().__init__(
-            f"{count} reads of yours are at work, and nobody may have more at once.",
+            f"You already have {count_noun(count, 'read')} in progress, the most allowed at a time.",
             "Wait for one to end, or cancel it on the page Monitoring.",
         )
 
@@ -82,7 +83,7 @@ def check_room(by: User | None) -> None:
     """
     if by is None:
         return
-    User.objects.select_for_update().filter(pk=by.pk).first()
+    User.objects.select_for_update(no_key=True).filter(pk=by.pk).first()
     _forget_abandoned()
     count = RowRead.objects.filter(requested_by=by).count()
     if count >= settings.READS_PER_PERSON:
@@ -129,15 +130,20 @@ def send_read(read: RowRead, task: str, answer: Model, earlier: Model | None) ->
         raise
 
 
+def live_reads() -> QuerySet[RowRead]:
+    """Return the reads that wait or run, without those whose worker died."""
+    return RowRead.objects.filter(asked_at__gte=timezone.now() - PATIENCE)
+
+
 def list_reads(reader: Person) -> QuerySet[RowRead]:
     """List the reads of tables that a person may see, the oldest first."""
-    live = RowRead.objects.filter(asked_at__gte=timezone.now() - PATIENCE)
-    return live.filter(table__in=visible_tables(reader)).select_related("table", "requested_by")
+    reads = live_reads().filter(table__in=visible_tables(reader))
+    return reads.select_related("table", "requested_by")
 
 
-def may_cancel(reader: Person, read: RowRead) -> bool:
-    """Tell whether a read is the person's own, or of a table that they may maintain."""
-    return read.requested_by == reader or may(reader, "maintain", read.table)
+def filter_cancellable(reads: QuerySet[RowRead], reader: Person) -> QuerySet[RowRead]:
+    """Return the person's own reads, and the reads of tables that they may maintain."""
+    return reads.filter(Q(requested_by=reader.pk) | Q(table__in=tables_where(reader, "maintain")))
 
 
 def cancel_read(read: RowRead) -> None:

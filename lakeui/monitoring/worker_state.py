@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from lakeui.catalog.access import Person
 from lakeui.catalog.hours import UtcHour, hour_named
-from lakeui.catalog.models import RowRead
+from lakeui.catalog.reads import live_reads
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, WorkerReport
 from lakeui.monitoring.spark_ui import SparkPages, spark_pages_of
@@ -91,7 +91,7 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
     busy: defaultdict[str, int] = defaultdict(int)
     for worker in _filter_running(Job.objects.order_by()).values_list("worker", flat=True):
         busy[worker.partition("/")[0]] += 1
-    for worker in RowRead.objects.exclude(began_at=None).values_list("worker", flat=True):
+    for worker in live_reads().exclude(began_at=None).values_list("worker", flat=True):
         busy[worker] += 1
     jobs = _group_held_jobs(user)
     states = (

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.catalog.reads import cancel_read, list_reads, may_cancel
+from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
 from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.health import readiness
 from lakeui.monitoring.operations import queues
@@ -45,8 +45,9 @@ def monitoring(request: HttpRequest) -> HttpResponse:
 @login_required
 def cancel_person_read(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End a read that a person waits for: one's own, or of a table that one may maintain."""
-    read = get_object_or_404(list_reads(request.user), pk=pk)
-    if not may_cancel(request.user, read):
+    reads = list_reads(request.user)
+    read = get_object_or_404(reads, pk=pk)
+    if not filter_cancellable(reads, request.user).filter(pk=pk).exists():
         raise PermissionDenied
     cancel_read(read)
     return redirect("monitoring")
@@ -54,7 +55,7 @@ def cancel_person_read(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _now(request: HttpRequest) -> dict[str, Any]:
     now = timezone.now()
-    tables = visible_tables(request.user)
+    tables, reads = visible_tables(request.user), list_reads(request.user)
     states = worker_states(request.user)
     waiting = queues()
     jobs = throughput(request.user, now)
@@ -67,7 +68,8 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "waiting": sum(queue.waiting for queue in waiting),
         "oldest": min((q.oldest_waiting_at for q in waiting if q.oldest_waiting_at), default=None),
         "workers": states,
-        "reads": [(read, may_cancel(request.user, read)) for read in list_reads(request.user)],
+        "reads": reads,
+        "cancellable": set(filter_cancellable(reads, request.user).values_list("pk", flat=True)),
         "here": sum(state.is_here for state in states),
         "slots": sum(state.report.slots for state in states if state.is_here),
         "busy": sum(state.busy for state in states if state.is_here),
