@@ -3,18 +3,30 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 
+from engine.conflict_facts import Rule
+from engine.vocabulary import OPERATIONS
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.models import HEAVY, Table
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.mutes import ActiveMutes
-from lakeui.monitoring.recent_conflicts import ConflictsOfDay
+from lakeui.monitoring.recent_conflicts import DAY, ConflictsOfDay
 
 NONE = (0,)  # of no row, so that a page asks as often whether there is something or not
+_CHANGES_NO_METADATA = tuple({row.name for row in OPERATIONS if not row.may_change_terms})
+"""No row of these winners has to be read: an index holds the name."""
+_OF_A_CONFLICT = (
+    "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
+    "wasted_ms", "wasted_bytes", "occurred_at",
+)  # fmt: skip
+_MOST_ABORTED = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +41,7 @@ class AttentionItem:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttentionRequest:
     """A person, now, and at most how many items of each condition.
 
@@ -42,6 +54,24 @@ class AttentionRequest:
     muted: ActiveMutes
     most: int
     is_single: bool = False
+
+    @cached_property
+    def metadata_conflicts(self) -> Mapping[tuple[int, int], list[Mapping[str, Any]]]:
+        """Return the writes of 24 hours that a change of the metadata aborted, by table and version.
+
+        Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
+        """
+        aborted = visible_conflicts(self.user).filter(
+            kind__in=Conflict.ABORTED_KINDS,
+            occurred_at__gte=self.now - DAY,
+            rule__in=(Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED),
+        )
+        aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
+        grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+        for row in aborted.values(*_OF_A_CONFLICT)[:_MOST_ABORTED]:
+            if row["table_id"] and row["winning_version"] is not None:
+                grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
+        return grouped
 
     def exclude_muted(
         self, condition: Condition, rows: "QuerySet[Any]", column: str

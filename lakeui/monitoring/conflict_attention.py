@@ -9,31 +9,21 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, Q
 
-from engine.conflict_facts import Rule, Verdict
+from engine.conflict_facts import Verdict
 from engine.conflicts.checker import FILE_RULES
-from engine.vocabulary import OPERATIONS
 from lakeui.catalog.access import role_of, visible_tables
 from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
-from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
 from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.recent_conflicts import TableSums
 
-_DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_MONTH = timedelta(days=30)
 _MS_A_MINUTE = 60_000
-_CHANGES_NO_METADATA = tuple({row.name for row in OPERATIONS if not row.may_change_terms})
-"""No row of these winners has to be read: an index holds the name."""
 _HEAVY = [f"table__{name}" for name in HEAVY]
-_OF_A_CONFLICT = (
-    "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
-    "wasted_ms", "wasted_bytes", "occurred_at",
-)  # fmt: skip
-_MOST_ABORTED = 2_000
 _JUDGED = 1  # tables, whose aborted writes are judged one by one
-_METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
 def find_outlived_erasures(request: AttentionRequest, days: int) -> FoundItems:
@@ -194,21 +184,9 @@ def find_costly_metadata_changes(request: AttentionRequest, writes: int) -> Foun
 def _list_costly_changes(
     request: AttentionRequest, writes: int
 ) -> list[tuple[tuple[int, int], list[Mapping[str, Any]]]]:
-    """Return tables and versions with the conflicts they caused, those that wasted most first.
-
-    Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
-    """
-    aborted = visible_conflicts(request.user).filter(
-        kind__in=Conflict.ABORTED_KINDS,
-        occurred_at__gte=request.now - _DAY,
-        rule__in=_METADATA_RULES,
-    )
-    aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
-    grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for row in aborted.values(*_OF_A_CONFLICT)[:_MOST_ABORTED]:
-        if row["table_id"] and row["winning_version"] is not None:
-            grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
-    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= writes]
+    """Return tables and versions with the conflicts they caused, those that wasted most first."""
+    changes = request.metadata_conflicts.items()
+    costly = [(key, conflicts) for key, conflicts in changes if len(conflicts) >= writes]
     return sorted(costly, key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
 
 

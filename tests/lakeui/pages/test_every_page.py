@@ -225,6 +225,7 @@ NOT_PAGES = frozenset(
         "jobs-stream",
         "job-stream",
         "job-log",
+        "cancel-read",
         "job-cancel",
         "job-rerun",
         "conflict-rows",
