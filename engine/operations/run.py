@@ -160,7 +160,7 @@ def run(
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: it is unknown whether the commit landed.
     """
-    options = _check_arguments(table, replace(options, **keywords))
+    options = _check_arguments(command, table, replace(options, **keywords))
     command = parse_statement(command) if isinstance(command, str) else command
     if isinstance(command, Script):
         command.validate(None)
@@ -230,12 +230,17 @@ def _mean_by_session(
     return change_expressions(command, change), session, spark
 
 
-def _check_arguments(table: object, options: RunOptions) -> RunOptions:
-    """Return the options if they and the table are of their types.
+def _check_arguments(command: object, table: object, options: RunOptions) -> RunOptions:
+    """Return the options if they, the command and the table are of their types.
 
     Raises:
         RequestError: one of them is not.
     """
+    if not isinstance(command, Command | str):
+        msg = f"The command is given as {type(command).__name__}."
+        raise RequestError(
+            msg, "Give a statement, or a command of engine.commands.", field="command"
+        )
     if not isinstance(table, DeltaTable):
         msg = f"The table is given as {type(table).__name__}, not as a DeltaTable."
         raise RequestError(msg, "Give what DeltaTable.open returns.", field="table")

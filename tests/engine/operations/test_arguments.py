@@ -9,11 +9,16 @@ from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 
 
-def test_a_path_for_a_table_and_a_text_for_a_number_are_refused(tmp_path):
-    table = DeltaTable(LocalStore(str(tmp_path / "t")))
-    for given, retries, field in ((str(tmp_path), 0, "table"), (table, "3", "retries")):
+def test_arguments_of_other_types_are_refused(tmp_path):
+    table, create = DeltaTable(LocalStore(str(tmp_path / "t"))), "CREATE TABLE t (id BIGINT)"
+    for command, given, retries, field in (
+        (table, create, 0, "command"),
+        (create.encode(), table, 0, "command"),
+        (create, str(tmp_path), 0, "table"),
+        (create, table, "3", "retries"),
+    ):
         with pytest.raises(RequestError) as refused:
-            run("CREATE TABLE t (id BIGINT)", given, retries=retries)
+            run(command, given, retries=retries)
         assert refused.value.field == field
     assert not (tmp_path / "t").exists()
 
