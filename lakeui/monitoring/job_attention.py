@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 
 from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.filters import visible_jobs, visible_schedules
@@ -92,23 +92,28 @@ def find_silent_workers(request: AttentionRequest, _threshold: int) -> FoundItem
 
 
 def find_waiting_jobs(request: AttentionRequest, minutes: int) -> FoundItems:
-    """Find the oldest job that waits too long; one item, however many wait."""
+    """Find jobs that wait too long; one item for each queue, with its oldest job."""
     condition, since = Condition.JOBS_WAIT, request.now - timedelta(minutes=minutes)
     late = visible_jobs(request.user).filter(
         state=Job.State.QUEUED, finished_at__isnull=True, created_at__lt=since
     )  # that none has ended is what an index has them by
     told = request.exclude_muted(condition, late, "table")
-    oldest = told.select_related("table").only(*_SHOWN_FIELDS).order_by("created_at").first()
-    if oldest is None:
-        return [], 0
-    item = AttentionItem(
-        condition=condition,
-        table=oldest.table,
-        job=redact_job(oldest, Reader(request.user)),
-        since=oldest.created_at,
-        facts={"waiting": told.count(), "queue": oldest.queue},
-    )
-    return [item], 1
+    queues = told.order_by().values("queue").annotate(n=Count("pk"), since=Min("created_at"))
+    counts = {row["queue"]: row["n"] for row in queues}
+    firsts = told.filter(created_at__in=[row["since"] for row in queues]).order_by("-created_at")
+    rows, reader = firsts.select_related("table").only(*_SHOWN_FIELDS), Reader(request.user)
+    oldest = {job.queue: redact_job(job, reader) for job in rows}
+    items = [
+        AttentionItem(
+            condition=condition,
+            table=job.table,
+            job=job,
+            since=job.created_at,
+            facts={"waiting": counts[queue], "queue": queue},
+        )
+        for queue, job in sorted(oldest.items(), key=lambda row: row[1].created_at)
+    ]
+    return items[: request.most], len(items)
 
 
 def find_failing_schedules(request: AttentionRequest, _threshold: int) -> FoundItems:

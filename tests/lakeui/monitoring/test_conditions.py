@@ -319,6 +319,19 @@ def test_a_schedule_whose_last_outcome_is_unknown_is_one_item(client):
     assert [item["check_name"] for item in told["items"]] == ["outcome_unknown"]
 
 
+def test_jobs_that_wait_are_counted_by_queue(client):
+    client.force_login(make_user("ann", is_superuser=True))
+    table = make_table()
+    for hours, queue in ((1, "spark"), (2, "reads"), (3, "spark")):
+        job = make_job(table, queue=queue, state=Job.State.QUEUED)
+        Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - hours * LONG_AGO)
+    told = client.get("/api/v1/attention/").json()
+    assert [item["title"] for item in told["items"]] == [
+        "2 jobs wait in the queue spark",
+        "1 job waits in the queue reads",
+    ]
+
+
 def test_a_stranger_is_told_of_nothing(client):
     abort_writes(timezone.now())
     client.force_login(make_user("stranger"))
