@@ -98,8 +98,9 @@ def _attempt(lease: leases.Lease) -> None:
         try:
             stages.enter(START)
             ending = _perform_to_end(job, lease, heartbeat)
-            stages.enter(SYNC)
-            refresh_table(job.table)
+            if not job.dry_run:  # a worker for reads may lack the memory of a sync
+                stages.enter(SYNC)
+                refresh_table(job.table)
         finally:
             heartbeat.end_stages()
         patiently(partial(_finish, job, lease, ending))

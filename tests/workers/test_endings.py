@@ -65,6 +65,19 @@ def test_only_a_dry_run_ends_at_the_memory_that_a_read_may_take(job, monkeypatch
     assert run_job(dry_run).error_code == "LAKE_READ_STOPPED"
 
 
+def test_a_dry_run_leaves_the_mirror_of_its_table_to_other_workers(job):
+    table = job.table
+    dry_run = request_job(table=table, kind="delete", dry_run=True, requested_by=None)
+    table.refresh_from_db()
+    tried_at = table.mirror_tried_at
+    assert run_job(dry_run).state == Job.State.SUCCEEDED
+    table.refresh_from_db()
+    assert table.mirror_tried_at == tried_at
+    run_job(job)
+    table.refresh_from_db()
+    assert table.mirror_tried_at != tried_at
+
+
 def test_a_job_whose_requester_is_gone_is_not_run_as_the_system(job):
     ada = User.objects.create_superuser("ada")
     parameters = {"properties": {"team": "ours"}}
