@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 from uuid import UUID
 
-from celery.exceptions import TimeLimitExceeded
+from celery.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.signals import (
     task_failure,
     task_postrun,
@@ -110,15 +110,21 @@ def answer_for_ended_process(
     """Write the answer of an ended process: an error that names its limit."""
     try:
         if sender.name in READS:
-            stop_read(UUID(task_id), _limit_behind(exception))
+            limit = _limit_behind(exception)
+            if limit is not None:
+                stop_read(UUID(task_id), limit)
         elif sender.name == RUN_JOB and isinstance(exception, TimeLimitExceeded):
             end_at_time_limit(UUID(args[0]))
     finally:
         close_old_connections()
 
 
-def _limit_behind(exception: BaseException) -> ReadStoppedError:
+def _limit_behind(exception: BaseException) -> ReadStoppedError | None:
     """Name the limit that ended a process: its time or, where the system ended it, its memory."""
-    if isinstance(exception, TimeLimitExceeded):
-        return ReadStoppedError.time_limit(settings.READ_SECONDS)
-    return ReadStoppedError.memory_limit(settings.READ_BYTES)
+    match exception:
+        case TimeLimitExceeded():
+            return ReadStoppedError.time_limit(settings.READ_SECONDS)
+        case WorkerLostError() | MemoryError():
+            return ReadStoppedError.memory_limit(settings.READ_BYTES)
+        case _:
+            return None

@@ -2,6 +2,8 @@
 
 import pyarrow as pa
 import pytest
+from celery.exceptions import TimeLimitExceeded, WorkerLostError
+from django.db import DatabaseError
 from django.urls import reverse
 
 from engine.schema.types import STRING, StructField, StructType
@@ -15,9 +17,11 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.monitoring.worker_state import worker_states
 from tests.engine.made_tables import write_commit, write_first, write_rows
-from tests.lakeui.factories import make_user
+from tests.lakeui.factories import make_table, make_user
 from tests.lakeui.page_client import PageClient
 from tests.services import wait_until
+from workers.preview import preview_table
+from workers.reads import answer_for_ended_process
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
 
@@ -125,6 +129,23 @@ def test_a_person_has_few_dry_runs_and_a_bounded_number_of_jobs_at_once(
     with pytest.raises(TooManyJobsError, match="2 unfinished jobs,"):
         request_job(table=long_table, sql="DELETE FROM sales.long WHERE s = 'b'", requested_by=ada)
     request_job(table=long_table, sql=dry, requested_by=ben)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_a_process_that_was_ended_answers_by_a_limit(broker):
+    table = make_table()
+    for ended, code in (
+        (TimeLimitExceeded(30), "LAKE_READ_STOPPED"),
+        (WorkerLostError("signal 9"), "LAKE_READ_STOPPED"),
+        (DatabaseError("the server closed the connection"), ""),
+    ):
+        preview = ask_for_preview(table, 1, f"s = '{code}{type(ended).__name__}'")
+        read = RowRead.objects.get(object_id=preview.pk)
+        answer_for_ended_process(
+            sender=preview_table, task_id=str(read.pk), exception=ended, args=[preview.pk]
+        )
+        preview.refresh_from_db()
+        assert (preview.error_code, preview.read_at is None) == (code, not code)
 
 
 @pytest.mark.django_db(transaction=True)
