@@ -13,25 +13,25 @@ from tests.interop.turns import DELTA, ENGINE
 _PLACE = re.compile(r"(?:file:/*)?/[^\s'\"`]*/(?=[\w-]+-by-(?:engine|delta))")
 _HEAD = """# Interoperability
 
-Written by `make interop`, which lets this engine and delta-spark take turns at the same tables: one
-makes a table and writes it, the other reads it, changes it (DELETE, UPDATE, MERGE, ALTER, OPTIMIZE,
-VACUUM, as the feature asks) and hands it back. After every turn the two must read the same rows.
-deltalake (Rust) and duckdb read every table that this engine can read, as it is after this engine's
-turns; what they cannot read is theirs to say.
+`make interop` generates this page. It lets this engine and delta-spark take turns on the same tables:
+one creates and writes a table, the other reads it, changes it (DELETE, UPDATE, MERGE, ALTER, OPTIMIZE,
+VACUUM, depending on the feature) and hands it back. After every turn, both must read the same rows.
+deltalake (Rust) and duckdb read every table that this engine can read, in its state after this
+engine's turns; their own errors are listed.
 
-Two compactions of deltalake 1.6.6 that run at once may both commit, having removed the same files: the
-rows are then there twice. This engine's conflict checks abort the second of two of its own. Run
-deltalake's compactions of a table one at a time.
+Two concurrent compactions of deltalake 1.6.6 may both commit although both removed the same files; the
+table then holds the rows twice. Run deltalake's compactions of a table one at a time. Of two concurrent
+compactions of this engine, the conflict checks abort the second.
 
-This engine finds a table whose directory's name holds `%20` or another `%` and two hexadecimal digits as
-they are. deltalake and duckdb take them for an escaped character and look elsewhere. Avoid such names.
+If the name of a table's directory contains `%` and two hexadecimal digits, such as `%20`, this engine
+uses the name as it is. deltalake and duckdb decode it and look elsewhere. Avoid such names.
 
 {versions}
 
-- **rows agree**: after every turn of one side, the other read exactly its rows.
-- **writes**: every statement of that side's turns was done. *Refuses some by name*: one was refused
-  with an error that says why, as the table's rules ask (a row against a constraint) or because this
-  engine does not do it; nothing was misread and nothing broken. The refusals are listed below.
+- **rows agree**: after every turn of one side, the other side read exactly the same rows.
+- **writes**: every statement of that side's turns succeeded. *Refuses some by name*: a statement was
+  refused with an error that names the reason: a rule of the table (such as a constraint), or a feature
+  that this engine does not support. Nothing was misread or damaged. The refusals are listed below.
 
 | feature | made by | rows agree | this engine writes | delta-spark writes | deltalake reads | duckdb reads |
 |---|---|---|---|---|---|---|

@@ -130,10 +130,10 @@ def record() -> object:
     yield found.__setitem__
     if found:
         text, _, _ = _PAGE.read_text("utf-8").partition(MORE_READERS)
-        shown = "; ".join(f"{name} ({which})" for name, which in found.items())
+        shown = " and ".join(f"{name} ({which})" for name, which in found.items())
         kinds = ", ".join(KINDS)
         _PAGE.write_text(
-            f"{text.rstrip()}\n\n{MORE_READERS}\n\nTables of these kinds, after INSERT, DELETE, UPDATE and "
-            f"MERGE, are read exactly by {shown}: {kinds}.\n",
+            f"{text.rstrip()}\n\n{MORE_READERS}\n\nAfter INSERT, DELETE, UPDATE and MERGE, {shown} read exact "
+            f"rows from tables of these kinds: {kinds}.\n",
             "utf-8",
         )
