@@ -182,22 +182,23 @@ def _power(points: Sequence[tuple[int, float]]) -> float | None:
 
 _HEAD = """# Growth
 
-Written by `make bench S=B18`, in one process on the machine that [the results](../benchmarks/results.md)
-name. A cell of the first two tables is the milliseconds that one operation takes, a cell of the last
-one the milliseconds until all threads are done; it is the shortest of several times. The power is the
+`make bench S=B18` generates this page, in one process on the machine named in
+[the results](../benchmarks/results.md). The first two tables show milliseconds for one operation, the last
+one milliseconds until all threads are done; each figure is the shortest of several runs. The power is the
 steepest step between two sizes that ends at 10 ms or more: 1 is linear in the size, 0 is constant, and
-– stands where no step ends so late. A power above 1.2 is called superlinear.
+– means that no step ends at 10 ms or more. A power above 1.2 is called superlinear.
 """
 _WHY_WRITERS = f"""
-Each thread commits {_EACH} times, one after the other: 8 threads make {8 * _EACH} commits, and each of
-them lands. An append writes a file of {_ROWS:,} rows, and all deleted rows are of one file. A power of 1
-would mean that as many commits land a second however many threads there are. It is more for two reasons:
+Each thread commits {_EACH} times, one after the other: 8 threads make {8 * _EACH} commits, and
+all succeed. An append writes a file of {_ROWS:,} rows, and all deleted rows are in one file. A power of 1
+would mean that the number of commits per second does not depend on the number of threads. It is higher for
+two reasons:
 
-- Each commit is checked against all commits that landed since it read. The more threads there are, the
-  more commits those are.
-- Python's lock lets one thread of a process work at a time, so these checks do not run side by side.
+- Each commit is checked against all commits made since it read, and more threads make more
+  such commits.
+- Python's lock lets one thread of a process work at a time, so these checks do not run in parallel.
 
-What to do: write from several processes, which do not wait for one another's lock
+To write faster, use several processes, which do not wait for one another's lock
 ([threads and processes compared](../benchmarks/results.md#concurrent-writers)), and put more rows into
 fewer commits.
 """
