@@ -1,6 +1,11 @@
-"""The wheel is the product: it runs in an empty directory, with nothing of the checkout."""
+"""The wheel is the product: it runs in an empty directory, with nothing of the checkout.
+
+It is built from the files alone that the Dockerfile copies.
+"""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,6 +14,7 @@ import pytest
 
 from tests.services import ROOT
 
+IGNORED = shutil.ignore_patterns("__pycache__")
 PROGRAM = """
 import django
 django.setup()
@@ -35,7 +41,17 @@ def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
-    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"), cwd=ROOT)
+    source = tmp_path / "source"
+    source.mkdir()
+    _, build, _ = (ROOT / "Dockerfile").read_text("utf-8").split("\nFROM ")
+    for line in re.findall(r"^COPY (.*)$", build, re.MULTILINE):
+        *names, target = line.split()
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / target, ignore=IGNORED)
+            else:
+                shutil.copy(ROOT / name, source / target)
+    run("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"), cwd=source)
     (wheel,) = (tmp_path / "dist").glob("lakeui-*.whl")
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as files:
