@@ -239,7 +239,7 @@ JOB_TIME_LIMIT_SECONDS = env.int("JOB_TIME_LIMIT_SECONDS", default=6 * 3600)  # 
 JOB_MAX_TIME_LIMIT_SECONDS = env.int("JOB_MAX_TIME_LIMIT_SECONDS", default=7 * 86_400)
 JOBS_PER_PERSON = env.int("JOBS_PER_PERSON", default=1000)
 DRY_RUN_SECONDS = env.int("DRY_RUN_SECONDS", default=120)
-DRY_RUNS_PER_PERSON = env.int("DRY_RUNS_PER_PERSON", default=4)
+DRY_RUNS_PER_PERSON = env.int("DRY_RUNS_PER_PERSON", default=2)
 READ_SECONDS = env.int("READ_SECONDS", default=30)
 READ_BYTES = env.int("READ_BYTES", default=2 * 1024**3)
 READS_PER_PERSON = env.int("READS_PER_PERSON", default=2)

@@ -1,11 +1,11 @@
 import threading
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.sql import parse_statement
-from engine.errors import EngineError, OperationCancelledError
+from engine.errors import ConcurrentAppendException, OperationCancelledError
 from engine.operations.run import run
 from engine.spark.jobs import Progress, job_group, no_progress
 from engine.spark.session import (
@@ -19,6 +19,7 @@ from engine.spark.session import (
 from engine.spark.task_counts import cluster_of
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -107,26 +108,40 @@ def test_a_driver_in_a_container_says_where_it_is_reached(monkeypatch):
     }
 
 
+class InsertAtNineInNewYork(TransactionObserver):
+    """Inserts a row before the observed commit."""
+
+    def __init__(self, table, spark):
+        self._table, self._spark = table, spark
+
+    def staged(self, txn):
+        if txn.read_version == 2:
+            insert = "INSERT INTO t VALUES (TIMESTAMP '2024-01-02T02:00:00Z')"
+            run(insert, self._table, self._spark)
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("spark.sql.session.timeZone", "America/New_York"), ("spark.sql.ansi.enabled", "false")],
-)
-def test_conditions_mean_the_same_in_a_session_of_another_zone_or_without_ansi(
-    spark, tmp_path, setting, value
-):
-    """hour(ts) = 21 would delete a row there that the check against winners takes for another."""
+def test_a_condition_of_another_zone_finds_its_rows_and_its_conflicts(spark, tmp_path):
+    """02:00 UTC is hour 21 in New York; a check in UTC would take the new row for another."""
     table = DeltaTable(open_store(str(tmp_path / "t")))
-    run(parse_statement("CREATE TABLE t (ts TIMESTAMP)"), table, None)
-    run(parse_statement("INSERT INTO t VALUES (TIMESTAMP '2024-01-01T02:00:00Z')"), table, spark)
+    level = "TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')"
+    run(f"CREATE TABLE t (ts TIMESTAMP) {level}", table)
+    first = "INSERT INTO t VALUES (TIMESTAMP '2024-01-01T02:00:00Z'), (TIMESTAMP '2024-01-01T21:00:00Z')"
+    run(first, table, spark)
     other = spark.newSession()
-    other.conf.set(setting, value)
-    delete = parse_statement("DELETE FROM t WHERE hour(ts) = 21")
-    assert run(delete, table, other).metrics["numDeletedRows"] == 0
-    with pytest.raises(EngineError):
-        run(parse_statement("DELETE FROM t WHERE 1 / (hour(ts) - 2) = 1"), table, other)
-    assert run(parse_statement("DELETE FROM t WHERE hour(ts) = 2"), table, other).version == 2
-    assert other.conf.get(setting) == value
+    other.conf.set("spark.sql.session.timeZone", "America/New_York")
+    assert run("DELETE FROM t WHERE hour(ts) = 21", table, other).metrics["numDeletedRows"] == 1
+    with pytest.raises(ConcurrentAppendException):
+        run(
+            "DELETE FROM t WHERE hour(ts) IN (16, 21)",
+            table,
+            other,
+            observer=InsertAtNineInNewYork(table, spark),
+        )
+    assert table.snapshot().to_arrow()["ts"].to_pylist() == [
+        datetime(2024, 1, 1, 21, tzinfo=UTC),
+        datetime(2024, 1, 2, 2, tzinfo=UTC),
+    ]
 
 
 @pytest.mark.spark
