@@ -51,15 +51,28 @@ def note_failure(answer: Answer, doing: str) -> Iterator[None]:
     """Write into the answer why the block failed; `doing` completes "while …"."""
     try:
         yield
-    except EngineError as error:
-        answer.error_code, answer.error_message = error.code, log_values.text(error)
-    except (MemoryError, SystemError):  # some libraries fail without saying that memory was short
-        limit = ReadStoppedError.memory_limit(settings.READ_BYTES)
-        answer.error_code, answer.error_message = limit.code, str(limit)
     except Exception as error:  # a page receives an answer for every file
-        logger.exception("A fault while %s", doing)
-        answer.error_code = INTERNAL
-        answer.error_message = f"{type(error).__name__} while {doing}."
+        if _lacks_memory(error):
+            error = ReadStoppedError.memory_limit(settings.READ_BYTES)
+        if isinstance(error, EngineError):
+            answer.error_code, answer.error_message = error.code, log_values.text(error)
+        else:
+            logger.exception("A fault while %s", doing)
+            answer.error_code = INTERNAL
+            answer.error_message = f"{type(error).__name__} while {doing}."
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Return whether an error, or one of its causes, tells of memory that is short.
+
+    Some libraries fail with a SystemError alone, and some put the reason into their text.
+    """
+    while error is not None:
+        is_short = isinstance(error, MemoryError | SystemError)
+        if is_short or "allocate memory" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @worker_init.connect

@@ -25,29 +25,29 @@ def change_expressions(command: Command, change: Callable[[Any], Any]) -> Comman
     """
 
     def all_values(values: Mapping[str, Given]) -> dict[str, Given]:
-        return {column: given(value) for column, value in values.items()}
+        return {column: change_if_given(value) for column, value in values.items()}
 
-    def given(value: Any) -> Any:  # noqa: ANN401 - text or an expression of the program
+    def change_if_given(value: Any) -> Any:  # noqa: ANN401 - text or an expression of the program
         return change(value) if value else value
 
     match command:
         case Overwrite():
-            return replace(command, replace_where=given(command.replace_where))
+            return replace(command, replace_where=change_if_given(command.replace_where))
         case Merge():
             clauses = tuple(
                 replace(
                     clause,
-                    condition=given(clause.condition),
+                    condition=change_if_given(clause.condition),
                     assignments=all_values(clause.assignments),
                 )
                 for clause in command.clauses
             )
-            return replace(command, on=given(command.on), clauses=clauses)
+            return replace(command, on=change_if_given(command.on), clauses=clauses)
         case Update():
-            where, values = given(command.where), all_values(command.assignments)
+            where, values = change_if_given(command.where), all_values(command.assignments)
             return replace(command, where=where, assignments=values)
         case Delete():
-            return replace(command, where=given(command.where))
+            return replace(command, where=change_if_given(command.where))
         case _:
             return command
 

@@ -15,12 +15,12 @@ def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.int64())
 
 
-def deleted_rows(files: pa.Table) -> pa.ChunkedArray:
+def count_deleted_rows(files: pa.Table) -> pa.ChunkedArray:
     """Return the number of rows that each file's deletion vector deletes."""
     return pc.fill_null(pc.struct_field(files.column("deletion_vector"), "cardinality"), 0)
 
 
 def live_rows(files: pa.Table) -> pa.ChunkedArray:
     """Return the number of live rows of each file, null without a plausible count."""
-    left = pc.subtract(num_records(files.column("stats")), deleted_rows(files))
+    left = pc.subtract(num_records(files.column("stats")), count_deleted_rows(files))
     return pc.if_else(pc.greater_equal(left, 0), left, None)

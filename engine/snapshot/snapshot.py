@@ -33,7 +33,7 @@ from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import list_unsupported_changes
 from engine.snapshot.data_files import count_rows
-from engine.snapshot.row_counts import deleted_rows, live_rows, num_records
+from engine.snapshot.row_counts import count_deleted_rows, live_rows, num_records
 from engine.snapshot.scan import iter_scan, prune, scan
 from engine.storage.base import Store
 
@@ -185,7 +185,9 @@ class Snapshot:
         files = self.state.files
         counts = live_rows(files)
         unknown = files.filter(pc.is_null(counts))
-        total = int(pc.sum(counts).as_py() or 0) - int(pc.sum(deleted_rows(unknown)).as_py() or 0)
+        total = int(pc.sum(counts).as_py() or 0) - int(
+            pc.sum(count_deleted_rows(unknown)).as_py() or 0
+        )
         paths = unknown.column("path").to_pylist()
         return total + sum(count_rows(self.store, path, self.allowed_roots) for path in paths)
 

@@ -79,7 +79,7 @@ LOG_RULES = (
     Mutation(
         "a compaction keeps the oldest action of a file",
         COMPACTION,
-        "        newest.pop(subject, None)  # the newest also comes last\n        newest[subject] = action\n",
+        "        newest.pop(subject, None)  # keep the latest last\n        newest[subject] = action\n",
         "        newest.setdefault(subject, action)\n",
     ),
     Mutation(

@@ -183,8 +183,8 @@ CONFLICT_RULES = (
     Mutation(
         "a file that a winning DELETE removed is removed again",
         "transaction/pending_commit.py",
-        "        left = self._drop_removed_by(winner)\n",
-        "        left = self\n",
+        "        left = self._drop_removed_by(winner)._take_terms_of(winner)\n",
+        "        left = self._take_terms_of(winner)\n",
     ),
     Mutation(
         "appends are exempt at Serializable",
@@ -305,8 +305,8 @@ CONFLICT_RULES = (
     Mutation(
         "a change of metadata goes unnoticed",
         "conflicts/checker.py",
-        "return CheckFinding() if overlap.winner.metadata is not None else None",
-        "return None",
+        "changed = overlap.winner.metadata is not None and not overlap.enabled_features",
+        "changed = False",
     ),
     Mutation(
         "a change of the protocol goes unnoticed",
