@@ -1,5 +1,8 @@
 """Reads for people end with their time, their memory or a cancellation, and hold up nobody else."""
 
+import shutil
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from celery.exceptions import TimeLimitExceeded, WorkerLostError
@@ -28,15 +31,21 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
 ENDLESS = " AND ".join(f"s LIKE '%a%{letter}%b%c%d%'" for letter in "efghijklmnopqrstuvwxyz")
 
 
-@pytest.fixture
-def long_table(lake) -> Table:
-    """A small file of so many rows that a condition over it takes minutes."""
-    uri = str(lake / "lake/long")
-    store = open_store(uri)
+@pytest.fixture(scope="module")
+def long_files(tmp_path_factory) -> Path:
+    """A table of one small file of so many rows that a condition over it takes minutes."""
+    place = tmp_path_factory.mktemp("long") / "table"
+    store = open_store(str(place))
     write_first(store, StructType((StructField("s", STRING),)))
     rows = pa.table({"s": pa.array(["abcd" * 200]).take(pa.array([0] * 2_000_000))})
     write_commit(store, 1, write_rows(store, "a.parquet", rows))
-    return Table.objects.create(name="sales.long", uri=uri, version=1)
+    return place
+
+
+@pytest.fixture
+def long_table(lake, long_files) -> Table:
+    shutil.copytree(long_files, lake / "lake/long")
+    return Table.objects.create(name="sales.long", uri=str(lake / "lake/long"), version=1)
 
 
 @pytest.mark.django_db(transaction=True)
