@@ -89,7 +89,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         attempts=start.attempts + end.attempts,
         versions=start.versions + end.versions,
         message=missing.add_to(
-            "" if deleted else f"{_nothing_to_delete(retention_ms)}: nothing was deleted."
+            "" if deleted else f"{_describe_kept_files(retention_ms)}: nothing was deleted."
         ),
     )
 
@@ -234,7 +234,7 @@ def _plan(
     summary = (
         f"{len(unneeded)} files would be deleted, and {len(lost)} versions would no longer be readable."
         if unneeded
-        else f"{_nothing_to_delete(retention_ms)}: nothing would be deleted."
+        else f"{_describe_kept_files(retention_ms)}: nothing would be deleted."
     )
     plan = Plan(
         missing.add_to(summary),
@@ -254,7 +254,7 @@ def _plan(
     return OperationResult(plan=plan)
 
 
-def _nothing_to_delete(retention_ms: int) -> str:
+def _describe_kept_files(retention_ms: int) -> str:
     return f"Every file is needed, or younger than the retention of {retention_ms / HOUR_MS:g} h"
 
 

@@ -44,6 +44,11 @@ def role_of(user: Person, table: Table | None = None) -> Role | None:
     return role if role is not None and role >= Role.VIEWER else None
 
 
+def lock_person(person: User) -> None:
+    """Let no other transaction count what the person has, until this one ends."""
+    User.objects.select_for_update(no_key=True).filter(pk=person.pk).first()
+
+
 def may(user: Person, action: str, table: Table | None = None) -> bool:
     """Whether a person may "view", "write", "maintain" or "admin" a table, or tables in general."""
     role = role_of(user, table)

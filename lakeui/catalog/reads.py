@@ -17,7 +17,7 @@ from kombu.exceptions import KombuError, OperationalError
 
 from engine.errors import EngineError, RequestError
 from engine.words import count_noun
-from lakeui.catalog.access import Person, tables_where, visible_tables
+from lakeui.catalog.access import Person, lock_person, tables_where, visible_tables
 from lakeui.catalog.models import RowRead, Table
 from lakeui.celery import app
 from lakeui.task_names import READS_QUEUE
@@ -83,7 +83,7 @@ def check_room(by: User | None) -> None:
     """
     if by is None:
         return
-    User.objects.select_for_update(no_key=True).filter(pk=by.pk).first()
+    lock_person(by)
     _forget_abandoned()
     count = RowRead.objects.filter(requested_by=by).count()
     if count >= settings.READS_PER_PERSON:

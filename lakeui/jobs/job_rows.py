@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from engine.commands.model import Command
 from engine.errors import RequestError
+from lakeui.catalog.access import lock_person
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import queue_of, statement_of
 from lakeui.jobs.delivery import send_on_commit
@@ -126,7 +127,7 @@ def check_room(by: User, *, dry_run: bool = False) -> None:
     Raises:
         TooManyJobsError: `DRY_RUNS_PER_PERSON` dry runs, or `JOBS_PER_PERSON` jobs, have not ended.
     """
-    User.objects.select_for_update(no_key=True).filter(pk=by.pk).first()
+    lock_person(by)
     active = Job.objects.filter(requested_by=by, state__in=Job.ACTIVE)
     if dry_run:
         noun, limit = "dry run", settings.DRY_RUNS_PER_PERSON
