@@ -1,24 +1,22 @@
-"""Counts rows for a dry run of DELETE, UPDATE and MERGE with Arrow; writes nothing.
+"""Counts rows for a dry run of DELETE and UPDATE with Arrow; writes nothing.
 
 Rows are counted if the files to read total at most `RunOptions.count_bytes` and Arrow finds exactly
 the rows Spark would find. Otherwise the plan only names the files.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from engine.actions.files import AddFile
-from engine.commands.analysed_merge import DELETE
 from engine.commands.sources import Source, TableSource
 from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import Expression
 from engine.operations.arrow_changes import find_matching_positions
-from engine.operations.arrow_merge import ArrowMerge, MergeRowsByArrow
 from engine.operations.arrow_rows import FOR_SPARK
 from engine.operations.execution import Execution
-from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
+from engine.operations.result import Plan, PlannedFile, plan_of
 from engine.operations.row_deletion import split_by_partition
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
@@ -64,36 +62,6 @@ def plan_of_matches(
     return replace(plan, summary=summary, is_counted=plan.rows is not None)
 
 
-def plan_of_merge(
-    execution: Execution, snapshot: Snapshot, work: ArrowMerge | None
-) -> OperationResult:
-    """Plan a MERGE; `work` is None if only Spark can read the source.
-
-    Raises:
-        MultipleSourceRowsError: two source rows would change one target row.
-    """
-    merged = _count_merge(execution, snapshot, work) if work else None
-    if work is None or merged is None:
-        candidates = snapshot.add_files() if work is None else work.candidates
-        files = [PlannedFile.from_add(add, "may be read") for add in candidates]
-        summary = f"Up to {count_noun(len(files), 'file')} would be read; {NOT_COUNTED}."
-        return OperationResult(plan=plan_of(summary, files))
-    changed = {index: len(rows) for index, rows in merged.bitmaps().items()}
-    files = [
-        replace(PlannedFile.from_add(add, "holds matching rows"), rows=changed[index])
-        for index, add in enumerate(work.candidates)
-        if index in changed
-    ]
-    said = {"updated": 0, "deleted": 0} | _sum_by_action(work, merged.by_clause)
-    facts = {f"rows_{name}": count for name, count in {**said, "inserted": merged.inserted}.items()}
-    words = ", ".join(f"{count_noun(facts[f'rows_{name}'], 'row')} {name}" for name in _ACTIONS)
-    summary = (
-        f"{words}, from {count_noun(work.source.num_rows, 'source row')};"
-        f" {len(files):,} of {count_noun(snapshot.file_count, 'file')} would change."
-    )
-    return OperationResult(plan=replace(plan_of(summary, files, **facts), is_counted=True))
-
-
 def table_at_hand(execution: Execution, source: Source) -> tuple[pa.Table, StructType] | None:
     """Read a source consisting of one small table; return None for any other source."""
     if not isinstance(source, TableSource) or source.columns or source.by_position:
@@ -102,9 +70,6 @@ def table_at_hand(execution: Execution, source: Source) -> tuple[pa.Table, Struc
     if snapshot.size_bytes > execution.options.count_bytes:
         return None
     return snapshot.to_arrow(condition=source.where), snapshot.schema
-
-
-_ACTIONS = ("updated", "deleted", "inserted")
 
 
 def _counts(
@@ -124,23 +89,3 @@ def _counts(
     except FOR_SPARK:
         return None
     return [len(bitmaps.get(index, ())) for index in range(len(files))]
-
-
-def _count_merge(
-    execution: Execution, snapshot: Snapshot, work: ArrowMerge
-) -> MergeRowsByArrow | None:
-    if sum(add.size for add in work.candidates) > execution.options.count_bytes:
-        return None
-    execution.begin_stage("match rows")
-    try:
-        return MergeRowsByArrow(execution, snapshot, work)
-    except FOR_SPARK:
-        return None
-
-
-def _sum_by_action(work: ArrowMerge, by_clause: Mapping[int, int]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for number, count in by_clause.items():
-        name = "deleted" if work.merge.clauses[number].action == DELETE else "updated"
-        counts[name] = counts.get(name, 0) + count
-    return counts

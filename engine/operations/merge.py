@@ -23,13 +23,14 @@ from engine.operations.arrow_merge import (
     merge_in_process,
 )
 from engine.operations.arrow_rows import need_spark
-from engine.operations.dry_run_counts import plan_of_merge, raise_in_process_limit, table_at_hand
+from engine.operations.dry_run_counts import raise_in_process_limit, table_at_hand
 from engine.operations.execution import READ_SOURCE, Execution, keeps_row_ids, uses_deletion_vectors
 from engine.operations.frame_sources import pin_tables, register_reads
 from engine.operations.literal_rows import rows_at_hand
 from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_needs import PairColumns, choose_pair_columns
+from engine.operations.merge_plan import plan_of_merge
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, compute_source_columns
 from engine.operations.merge_terms import analyse_merge
