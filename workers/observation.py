@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from engine.errors import ConflictError, ConflictSide
+from engine.errors import ConflictError
 from engine.log.commits import LogCommit
 from engine.operations.execution import COMMIT
 from engine.storage.base import Store
@@ -16,7 +16,6 @@ from engine.transaction.observer import (
     new_files,
 )
 from engine.transaction.outcome import ResolvedConflict
-from engine.vocabulary import name_in_log
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
@@ -83,13 +82,17 @@ class JobObserver(TransactionObserver):
             read_version=txn.read_version,
         )
 
-    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
+    def conflict_resolved(
+        self,
+        txn: ObservedTransaction,  # noqa: ARG002 - the engine's facts name it
+        conflict: ResolvedConflict,
+    ) -> None:
         """Record the resolved conflict."""
         record_resolved(
             conflict,
-            self._current_side(txn),
             table=self._job.table,
             origin=self._origin,
+            user_name=self._user_name,
         )
         log_event(
             self._job.pk,
@@ -143,16 +146,6 @@ class JobObserver(TransactionObserver):
     @property
     def _user_name(self) -> str:
         return self._job.requested_by.get_username() if self._job.requested_by else ""
-
-    def _current_side(self, txn: ObservedTransaction) -> ConflictSide:
-        return ConflictSide(
-            operation=name_in_log(self._job.kind),
-            read_version=txn.read_version,
-            predicate=self._job.parameters.get("where"),
-            isolation_level=self._job.table.isolation_level,
-            txn_id=txn.txn_id,
-            user=self._user_name,
-        )
 
     def _look_for_own_commit(self, txn: ObservedTransaction) -> None:
         base_version = self._job.base_version

@@ -99,8 +99,7 @@ class ReportingObserver(TransactionObserver):
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
         """Report a conflict resolved by rows."""
-        if conflict.current is not None:
-            self._report(txn, "resolved", conflict=conflict)
+        self._report(txn, "resolved", conflict=conflict)
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
         """Report the version."""

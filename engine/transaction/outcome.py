@@ -16,10 +16,11 @@ class ResolvedConflict:
     no files. `rule` names the check that fails otherwise, `files` the paths both sides touched,
     `row_count` the rows compared or rebased, `how` the means: merged deletion vectors, a row map,
     row ids or rows read. `duration_ms` is the time it took. `rows` are the first of these rows, by
-    original path and position. `decision` records how it was decided, `current` is this
-    transaction.
+    original path and position. `decision` records how it was decided. `current` is this transaction
+    as it was checked.
     """
 
+    current: ConflictSide
     winner: ConflictSide
     rule: Rule
     files: tuple[str, ...]
@@ -28,7 +29,6 @@ class ResolvedConflict:
     duration_ms: int
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     decision: Decision | None = None
-    current: ConflictSide | None = None
 
 
 @dataclass(frozen=True, slots=True)

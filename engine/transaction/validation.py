@@ -68,6 +68,7 @@ def validate(
         raise _add_decision(aborted, evident, pending_commit, resolution)
     verdicts = pass_at_row_level(evident, settled.how, resolution.duration_ms)
     resolved = ResolvedConflict(
+        current=pending_commit.current.side,
         winner=winner.side,
         rule=conflict.conflict.rule,
         files=tuple(file.path for file in conflict.conflict.files),
@@ -76,7 +77,6 @@ def validate(
         duration_ms=resolution.duration_ms,
         rows=settled.rows,
         decision=_decision(conflict, evident, pending_commit, verdicts, resolution),
-        current=pending_commit.current.side,
     )
     carried = replace(
         pending_commit,
@@ -95,6 +95,7 @@ def _record_enablement(pending_commit: PendingCommit, overlap: Overlap) -> Pendi
         return pending_commit
     verdicts = pass_at_file_level(overlap)
     resolved = ResolvedConflict(
+        current=pending_commit.current.side,
         winner=overlap.winner.side,
         rule=heeded.conflict.rule,
         files=(),
@@ -102,7 +103,6 @@ def _record_enablement(pending_commit: PendingCommit, overlap: Overlap) -> Pendi
         how=explain_enablement(overlap),
         duration_ms=0,
         decision=_decision(heeded, overlap, pending_commit, verdicts, None),
-        current=pending_commit.current.side,
     )
     return replace(pending_commit, resolved=(*pending_commit.resolved, resolved))
 

@@ -40,6 +40,8 @@ class ResolvedRecord(Protocol):
     """The engine's facts of a conflict resolved at row level."""
 
     @property
+    def current(self) -> ConflictSide: ...
+    @property
     def winner(self) -> ConflictSide: ...
     @property
     def rule(self) -> Rule: ...
@@ -67,9 +69,8 @@ def record_aborted(
     wasted_bytes: int = 0,
 ) -> Conflict:
     """Record an aborted write; `user_name` is its requester if the engine does not know it."""
-    facts = error.conflict
-    current = replace(facts.current, user=facts.current.user or user_name or None)
-    facts = replace(facts, current=current)
+    current = _name_user(error.conflict.current, user_name)
+    facts = replace(error.conflict, current=current)
     return keep(
         **_fields(facts, current),
         **origin.fields(),
@@ -86,13 +87,14 @@ def record_aborted(
 
 def record_resolved(
     resolved: ResolvedRecord,
-    current: ConflictSide,
     *,
     table: Table,
     origin: AttemptOrigin,
+    user_name: str = "",
     committed_version: int | None = None,
 ) -> Conflict:
     """Record two writes that touched the same files and both landed; set this one's version."""
+    current = _name_user(resolved.current, user_name)
     facts = {
         "current": asdict(current),
         "winner": asdict(resolved.winner),
@@ -114,6 +116,10 @@ def record_resolved(
         row_count=resolved.row_count,
         facts=log_values.json_value(facts),
     )
+
+
+def _name_user(current: ConflictSide, user_name: str) -> ConflictSide:
+    return replace(current, user=current.user or user_name or None)
 
 
 def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:

@@ -179,10 +179,8 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
                 wasted_bytes=event.wasted_bytes,
             )
         case ResolvedFacts():
-            current = replace(content.current, user=writer)
             record_resolved(
-                content,
-                current,
+                replace(content, current=replace(content.current, user=writer)),
                 table=row.table,
                 origin=origin,
                 committed_version=row.committed_version,

@@ -11,11 +11,14 @@ from lakeui.api.conflicts.pipelines import MAX_EVENTS
 from lakeui.api.models import ApiToken
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict, ConflictDay, Pipeline, PipelineTransaction
+from lakeui.conflicts.recording import AttemptOrigin, record_resolved
 from tests.lakeui.api.problem import problem
 from tests.lakeui.api.test_roles_by_address import ROWS as ADDRESSES
 from tests.lakeui.api.test_roles_by_address import roll_back
 from tests.lakeui.conflicts.pipelines import Program, batch
 from tests.lakeui.people import grant, make_table, person
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import run
 
 ADDRESS = "/api/v1/pipelines/events/"
 TEXT = (
@@ -73,6 +76,17 @@ def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
     assert (row.state, row.committed_version, row.host) == ("committed", 3, "etl-3")
     assert (row.ended_at - row.started_at).seconds >= 40
     assert str(row.pipeline) == "pipeline nightly"
+
+
+def test_a_resolved_compaction_is_kept_at_the_level_that_its_commit_records(program):
+    program.do(c.Append(7, (("a", 7),)))
+    compaction = run(c.Optimize(8, (0, 1)), program.lake, stats=False)
+    program.do(c.Delete(9, c.Range(0, 2)))
+    compaction.txn.commit("OPTIMIZE")
+    (resolved,) = compaction.txn.outcome.resolved
+    kept = record_resolved(resolved, table=program.table, origin=AttemptOrigin(attempt=1))
+    assert kept.isolation_level == program.lake.history(1)[0].isolation_level == "SnapshotIsolation"
+    assert (kept.current_operation, kept.winner_operation) == ("OPTIMIZE", "DELETE")
 
 
 def test_an_aborted_write_is_kept_as_a_jobs(program, report):

@@ -41,11 +41,9 @@ class Program:
         version = running.txn.commit("DELETE")
         refresh_table(self.table)
         (resolved,) = running.txn.outcome.resolved
-        current = {"operation": "DELETE", "read_version": running.txn.read_version}
-        facts = plain(asdict(resolved)) | {"current": current}
         return [
             self.event(running, "begun", 0),
-            self.event(running, "resolved", 1, conflict=facts),
+            self.event(running, "resolved", 1, conflict=plain(asdict(resolved))),
             self.event(running, "committed", 2, version=version),
         ]
 
