@@ -8,6 +8,7 @@ from lakeui.catalog.models import Table
 
 GROWTH_VERSIONS = 1000
 GROWTH_POINTS = 60
+_SPANS = GROWTH_POINTS - 1  # the first version is a point too
 _Row = tuple[int, datetime | None, int, int, int, int, int]
 
 
@@ -80,13 +81,13 @@ def _points(table: Table, rows: Iterable[_Row]) -> Iterator[GrowthPoint]:
 
 
 def _some(points: Sequence[GrowthPoint]) -> Iterator[GrowthPoint]:
-    """Yield the last point of each of equal spans of time, or of versions without times."""
+    """Yield the first point, and the last of each of equal spans of time, or of versions."""
     if len(points) <= GROWTH_POINTS:
         yield from points
         return
     places = [_place(point, points) for point in points]
     for i, point in enumerate(points):
-        if i + 1 == len(points) or places[i + 1] != places[i]:
+        if i in (0, len(points) - 1) or places[i + 1] != places[i]:
             yield point
 
 
@@ -96,4 +97,4 @@ def _place(point: GrowthPoint, points: Sequence[GrowthPoint]) -> int:
         of_all = (point.version - points[0].version) / len(points)
     else:
         of_all = (point.committed_at - first) / (last - first)
-    return min(int(max(of_all, 0) * GROWTH_POINTS), GROWTH_POINTS - 1)
+    return min(int(max(of_all, 0) * _SPANS), _SPANS - 1)

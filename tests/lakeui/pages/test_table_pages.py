@@ -44,7 +44,7 @@ def test_growth_is_estimated_where_a_removed_file_bears_no_size(db):
     assert growth(table).is_estimated
 
 
-def test_a_thousand_versions_are_drawn_as_a_few_points_with_the_last_among_them(db):
+def test_a_thousand_versions_are_drawn_as_a_few_points_from_the_first_to_the_last(db):
     table = create_grown_table(*((v, 1, 0, 1, 0) for v in range(1, 201)), size=500, files=500)
     for commit in table.commits.all():
         commit.committed_at = timezone.now() - timedelta(minutes=300 - commit.version)
@@ -52,7 +52,8 @@ def test_a_thousand_versions_are_drawn_as_a_few_points_with_the_last_among_them(
     points = growth(table)
     assert points.version_count == 200
     assert len(points.points) <= 60
-    assert points.points[-1].version == 200
+    assert (points.points[0].version, points.points[-1].version) == (1, 200)
+    assert (points.grown_bytes, points.grown_files) == (199, 199)
 
 
 def test_the_summary_says_what_a_table_needs_and_what_is_due(client_for, lake):
