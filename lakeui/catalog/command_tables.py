@@ -42,6 +42,15 @@ def table_called(text: str) -> Table | None:
     return Table.objects.filter(Q(name=text) | Q(uri=text)).first()
 
 
+def reads_itself(command: Command, table: Table) -> bool:
+    """Whether a query or condition of a command names its own table; true if uncertain."""
+    try:
+        read = command.tables_read()
+    except EngineError:
+        return True
+    return any(name in (table.name, table.uri) or command.is_own_name(name) for name in read)
+
+
 def names_others(asked: CommandHolder) -> bool:
     """Whether a command names other tables than its own, or cannot be parsed."""
     names = _names(asked)

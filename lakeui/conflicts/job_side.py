@@ -6,11 +6,14 @@ from functools import cached_property
 from typing import Any
 
 from engine.actions.codec import Action
+from engine.commands.model import Command
 from engine.conflict_facts import Verdict
 from engine.conflicts.forecast import FORECASTS, Forecast, ForecastSide, forecast
 from engine.conflicts.replay_history import RecordedTable
 from engine.conflicts.sample_table import TableSetting
+from engine.errors import EngineError
 from engine.schema.column_mapping import column_mapping_mode
+from lakeui.catalog.command_tables import reads_itself
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.statements.operations import Target, operation_of_commit, operations_of_job
@@ -34,6 +37,15 @@ class JobSide:
     @cached_property
     def operations(self) -> tuple[ForecastSide, ...]:
         return operations_of_job(self.target, self.job.kind, self.job.parameters)
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether a query or condition of its command names its own table."""
+        try:
+            command = Command.from_parameters(self.job.kind, self.job.parameters)
+        except EngineError:
+            return False
+        return reads_itself(command, self.job.table)
 
     def forecast_with_commit(self, commit: Commit, actions: tuple[Action, ...] | None) -> Forecast:
         return self._forecast_with([operation_of_commit(commit, self.target, actions)])

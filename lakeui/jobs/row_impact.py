@@ -21,6 +21,7 @@ from engine.commands.model import (
 )
 from engine.vocabulary import Removes
 from engine.words import count_noun
+from lakeui.catalog.command_tables import reads_itself
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 
@@ -75,7 +76,13 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
         rows = (
             "All rows" if table.row_count is None else f"All {count_noun(table.row_count, 'row')}"
         )
-        yield f"{rows} in {count_noun(table.file_count, 'file')} leave the table. {_UNTIL_VACUUM}"
+        again = (
+            "; the rows that the query selects are written again"
+            if reads_itself(command, table)
+            else ""
+        )
+        files = count_noun(table.file_count, "file")
+        yield f"{rows} in {files} leave the table{again}. {_UNTIL_VACUUM}"
         if command.operation.replaces_table:
             yield "The columns, properties and partitioning of the table give way too."
     else:

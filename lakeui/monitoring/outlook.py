@@ -194,7 +194,7 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
     mine = JobSide(job)
-    reads = any(side.kind.opens_some_files for side in mine.operations)
+    reads = mine.reads_itself or any(side.kind.opens_some_files for side in mine.operations)
     return JobForecast(
         files=table.file_count if reads else 0,
         size_bytes=table.size_bytes if reads else 0,
