@@ -12,7 +12,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from lakeui.api.enum_names import ENUM_NAMES
-from lakeui.local_stack.home import home, page_files, read_roots
+from lakeui.local_stack.home import home, page_files, read_roots, read_url
 from lakeui.monitoring import log_lines
 from lakeui.task_names import (
     FIRE_SCHEDULES,
@@ -312,7 +312,8 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 # Alerts: where links in them lead, who may be told, and for how long delivery is tried.
-PUBLIC_URL = env.str("PUBLIC_URL", default="") or next(iter(CSRF_TRUSTED_ORIGINS), "")
+_stack_url = read_url(LAKEUI_HOME) if EMBEDDED else ""
+PUBLIC_URL = env.str("PUBLIC_URL", default="") or next(iter(CSRF_TRUSTED_ORIGINS), _stack_url)
 ALERT_TIMEOUT_SECONDS = env.float("ALERT_TIMEOUT_SECONDS", default=10.0)
 ALERT_GIVE_UP_HOURS = env.float("ALERT_GIVE_UP_HOURS", default=24.0)
 ALERT_KEEP_DAYS = env.int("ALERT_KEEP_DAYS", default=30)

@@ -107,15 +107,22 @@ def test_roots_that_a_start_named_hold_until_another_names_others(place):
     assert home.read_roots(place, "SOURCE_ROOTS") == ["/in"]
 
 
-def test_commands_in_another_shell_have_the_roots_of_the_running_stack(place):
+def test_commands_in_another_shell_have_the_roots_and_the_address_of_the_running_stack(place):
     home.prepare_home()
     home.remember_roots(place, {"TABLE_ROOTS": "/data/lake"})
-    asked = "from django.conf import settings; print(settings.TABLE_ROOTS[:-1])"
+    home.remember_url(place, "http://127.0.0.1:8140")
+    asked = (
+        "from django.conf import settings; print(settings.TABLE_ROOTS[:-1], settings.PUBLIC_URL)"
+    )
     shell = {name: value for name, value in os.environ.items() if name != "TABLE_ROOTS"}
-    for given, roots in ((shell, ["/data/lake"]), (shell | {"TABLE_ROOTS": "/b"}, ["/b"])):
+    named = shell | {"TABLE_ROOTS": "/b", "PUBLIC_URL": "https://lake"}
+    for given, said in (
+        (shell, "['/data/lake'] http://127.0.0.1:8140"),
+        (named, "['/b'] https://lake"),
+    ):
         command = [sys.executable, "manage.py", "shell", "-v0", "-c", asked]
         done = subprocess.run(command, env=given, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
-        assert done.stdout.decode().strip().splitlines()[-1] == str(roots)
+        assert done.stdout.decode().strip().splitlines()[-1] == said
 
 
 def test_connectors_are_fetched_in_a_fresh_checkout_without_a_key(tmp_path):
