@@ -148,6 +148,9 @@ def test_paper_holds_what_a_page_says_without_its_controls(overview_page, story)
     assert overview_page.locator("h1").is_visible()
     assert not overview_page.locator(".sidebar, .topbar, .btn >> visible=true").count()
     assert overview_page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for part in overview_page.locator("details").all():
+        part.evaluate("each => each.open = true")
+    assert overview_page.evaluate(LEGIBLE) == []
 
 
 def test_a_question_stays_on_the_screen_of_a_telephone(overview_page, story):

@@ -8,19 +8,23 @@ from django.utils import timezone
 
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 
-_MINUTES_REPEAT_S = 1800
 _SHORT = len("00:00")
 
 
 def clock_texts(moments: Sequence[datetime]) -> list[str]:
-    """Format the times of day, with seconds if minutes would repeat, with days if several."""
+    """Format the times of day, with seconds if minutes would repeat, with days if several.
+
+    A text equal to the one before it is left empty.
+    """
     local = [timezone.localtime(moment) for moment in moments]
     several = len({moment.date() for moment in local}) > 1
     day = "{0.day} {0:%b} " if several else ""
-    coarse = [f"{day}{{0:%H:%M}}".format(moment) for moment in local]
-    if len(set(coarse)) == len(coarse):
-        return coarse
-    return [f"{day}{{0:%H:%M:%S}}".format(moment) for moment in local]
+    texts = [f"{day}{{0:%H:%M}}".format(moment) for moment in local]
+    if len(set(texts)) < len(texts):
+        texts = [f"{day}{{0:%H:%M:%S}}".format(moment) for moment in local]
+    return [
+        "" if text == earlier else text for earlier, text in zip(["", *texts], texts, strict=False)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,9 @@ class TimeAxis:
         return None if moment is None else self._x(moment)
 
     def columns(self, _metadata: frozenset[int]) -> Iterable[AxisColumn]:
-        for part in range(9):
-            moment = self._first + timedelta(seconds=self._span * part / 8)
-            local = timezone.localtime(moment)
-            text = f"{local:%H:%M:%S}" if self._span < _MINUTES_REPEAT_S else f"{local:%H:%M}"
-            yield AxisColumn(self._x(moment), text, part % 2 == 1, False)
+        parts = [self._first + timedelta(seconds=self._span * part / 8) for part in range(9)]
+        for number, (moment, text) in enumerate(zip(parts, clock_texts(parts), strict=True)):
+            yield AxisColumn(self._x(moment), text, number % 2 == 1, False)
 
     def times(self) -> Iterable[AxisColumn]:
         """Yield the day of the first and the last time."""

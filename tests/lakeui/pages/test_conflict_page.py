@@ -1,5 +1,6 @@
 """One conflict: what happened, why, what to do, the evidence; and where it was not recorded."""
 
+import re
 from dataclasses import asdict, replace
 from itertools import pairwise
 
@@ -38,10 +39,10 @@ from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
 SAID = {
     "the arithmetic of the first overlap": (
         "4,118",
-        "∩ 212",
-        "gone before both",
+        "<dd>212</dd>",
+        "deleted before either",
         "1,006<",
-        "= 3 rows",
+        "both</dt><dd>3 rows",
     ),
     "what either side changed": ("812,406 rows in 46 files, as deletion vectors",),
     "what this write read": ("1 condition, deterministic, no subquery: at row level",),
@@ -70,6 +71,17 @@ def test_the_page_tells(client_for, conflict_with_decision, claim):
     body = _page(client_for("viewer"), conflict_with_decision)
     for text in SAID[claim]:
         assert text in body
+
+
+def test_rows_of_one_file_are_told_from_the_rows_of_all(client_for, conflict_with_decision):
+    assert "both, in all files" not in _page(client_for("viewer"), conflict_with_decision)
+    conflict_with_decision.row_count = 88
+    conflict_with_decision.save()
+    body = _page(client_for("viewer"), conflict_with_decision)
+    assert "Two writes of the same 88 rows" in body
+    assert re.search(
+        r"both</dt><dd>3 rows</dd>.*both, in all files</dt><dd>88 rows</dd>", body, re.S
+    )
 
 
 def test_facts_that_were_not_recorded_are_named_as_such(client_for, lake):
@@ -181,7 +193,7 @@ def test_a_resolved_conflict_is_drawn_with_joints(client_for, lake):
     )
     body = _page(client_for("viewer"), resolved)
     assert "both committed" in body
-    assert "= 0 rows" in body
+    assert "both</dt><dd>0 rows" in body
     chart = draw_overlap(replace(decision, shared_files=passed), ())
     assert chart is not None
     assert [joint.is_conflict for joint in chart.files.joints] == [False, False]

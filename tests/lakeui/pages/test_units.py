@@ -114,6 +114,8 @@ def test_times_have_seconds_where_minutes_repeat_and_days_where_there_are_severa
     assert clock_texts([at, at + timedelta(seconds=7)]) == ["09:30:00", "09:30:07"]
     assert len(set(clock_texts([at, at + timedelta(days=1)]))) == 2
     assert clock_texts([]) == []
+    in_one_second = [at + timedelta(milliseconds=90 * n) for n in range(10)]
+    assert clock_texts(in_one_second) == ["09:30:00", *[""] * 9]
 
 
 def test_a_table_without_versions_has_no_ruler():
