@@ -19,7 +19,6 @@ from engine.errors import (
 )
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
-from engine.log.checksum import differences, read_checksum
 from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
 from engine.log.replay import TableState, list_newer, load_state, load_table_state
@@ -153,15 +152,6 @@ class Snapshot:
         except (ValueError, OverflowError, OSError) as error:
             msg = f"Version {self.version} of {self.table_uri} says it was committed {self.timestamp_ms} ms after 1970."
             raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
-
-    @cached_property
-    def checksum_differences(self) -> tuple[str, ...]:
-        """Differences between the version's checksum and its log; the log is right.
-
-        Empty if they agree, or without a readable checksum.
-        """
-        checksum = read_checksum(self.store, self.version)
-        return () if checksum is None else differences(checksum, self.state)
 
     @property
     def file_count(self) -> int:
