@@ -37,10 +37,10 @@ from engine.schema.column_paths import (
 from engine.schema.types import STRING, StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
 from engine.snapshot.new_table import build_clustering_domain, check_names
+from engine.snapshot.row_rules import DEFAULT, GENERATED, IDENTITY
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.table_rules import DEFAULT, GENERATED, IDENTITY
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 

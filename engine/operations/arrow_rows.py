@@ -32,13 +32,13 @@ from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.reader import ROW_INDEX, iter_file, read_physical
+from engine.snapshot.row_rules import GENERATED
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments, target_type
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.incoming_rows import IncomingRows
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
-from engine.spark.table_rules import GENERATED
 from engine.spark.writer import (
     CHANGE_TYPE,
     WriteOutput,

@@ -17,9 +17,9 @@ from engine.expressions.traits import is_asked_once, split_conjuncts
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression, walk
 from engine.schema.types import StructType
+from engine.snapshot.row_rules import GENERATED
 from engine.spark.columns import quote_column
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
-from engine.spark.table_rules import GENERATED
 
 TARGET, SOURCE = "target", "source"
 

@@ -13,10 +13,11 @@ from engine.expressions.tree import Expression
 from engine.schema.assignment import Storing, plan_storage
 from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.schema.write_errors import IdentityUpdateError, NestedFieldError, SetTwiceError
+from engine.snapshot.row_rules import GENERATED, IDENTITY
 from engine.spark.columns import column, quote_column, to_column
 from engine.spark.own_columns import resolve_in_session
 from engine.spark.shape import store_column
-from engine.spark.table_rules import GENERATED, IDENTITY, compute_generated, fit_to_schema
+from engine.spark.table_rules import compute_generated, fit_to_schema
 
 Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the assigned column."""

@@ -1,43 +1,38 @@
-"""Rows of a DataFrame checked by Arrow against a table's rules, where the plan is already fixed.
+"""A table's rules for its rows (`engine.snapshot.row_rules`), evaluated by Arrow.
 
-The operations let Spark complete and check rows; Spark's writers of Python data sources get
-batches. A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
+Small statements and Spark's writers of Python data sources have batches of rows. A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
 """
 
 import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.table import Metadata
-from engine.errors import (
-    CannotEvaluateError,
-    ExpressionError,
-    RequestError,
-    SchemaMismatchError,
-    UnsupportedFeatureError,
-)
+from engine.errors import CannotEvaluateError, RequestError, SchemaMismatchError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.parse import parse_expression
-from engine.expressions.traits import columns_of
-from engine.expressions.tree import Call, Expression
-from engine.schema.text_lengths import TEXT_TYPE, limit_of, read_declared_type
+from engine.expressions.tree import Call, Column, Expression
+from engine.schema.text_lengths import drop_limits, has_limits, limit_of, read_declared_type
 from engine.schema.types import (
+    BOOLEAN,
+    ArrayType,
     DataType,
     DecimalType,
+    MapType,
     PrimitiveType,
     StructField,
     StructType,
 )
 from engine.schema.write_errors import row_breaks
 from engine.snapshot.conform import target_type
+from engine.snapshot.row_rules import GENERATED, RowRule, RuleParser, text_columns
 from engine.spark.columns import to_spark_type
 from engine.spark.identity import identity_columns
-from engine.spark.nested_rules import value_fitted, value_keeps
-from engine.spark.table_rules import DEFAULT, GENERATED, RowRule, table_rules
+from engine.spark.row_checks import MOST_SHOWN_COLUMNS
+from engine.spark.shape import check_assignable
 
 _WIDER = {
     "byte": {"short", "integer", "long"},
@@ -45,8 +40,8 @@ _WIDER = {
     "integer": {"long"},
     "float": {"double"},
 }
-_CHAR = re.compile(r"\bchar\(")
 _ANOTHER_WAY = "Write with the engine's append command, or its foreachBatch writer."
+_MOST_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class IncomingRows:
         schema: the table's columns.
         given: the columns of the batches, by the table's spelling, in their order.
         rules: the rules for every row.
-        generated: the generated columns with their expressions.
+        generated: the generated columns missing from the batches, with their values.
         defaults: values for columns missing from the batches.
     """
 
@@ -66,8 +61,8 @@ class IncomingRows:
     schema: StructType
     given: tuple[str, ...]
     rules: tuple[RowRule, ...]
-    generated: tuple[tuple[StructField, Expression], ...] = ()
-    defaults: tuple[tuple[StructField, Expression | None], ...] = ()
+    generated: tuple[tuple[StructField, Expression], ...]
+    defaults: tuple[tuple[StructField, Expression | None], ...]
 
     @classmethod
     def plan(
@@ -85,7 +80,7 @@ class IncomingRows:
         Raises:
             SchemaMismatchError: the table does not accept the columns or types.
             UnsupportedFeatureError: the engine does not support a rule of the table.
-            RequestError: only Spark could check a rule, number rows, or pad text.
+            RequestError: only Spark could check a rule or number rows.
         """
         _check_columns(schema, data)
         numbered = identity_columns(schema)
@@ -94,41 +89,30 @@ class IncomingRows:
                 f"{table} numbers its rows in {numbered[0].name}, which this way of writing cannot."
             )
             raise RequestError(msg, _ANOTHER_WAY, field="path")
-        padded = next((field for field in schema if _is_padded(field)), None)
-        if padded is not None:
-            msg = f"{table} fills {padded.name} up with spaces, which this way of writing cannot."
-            raise RequestError(msg, _ANOTHER_WAY, field="path")
         have = {field.name.lower() for field in data}
         missing = [field for field in schema if field.name.lower() not in have]
-        plain = [field for field in missing if GENERATED not in field.metadata]
+        parser = RuleParser(table, schema, by_session)
+        given = tuple(declared.name for field in data if (declared := schema.get(field.name)))
         rows = cls(
             table,
             schema,
-            tuple(declared.name for field in data if (declared := schema.get(field.name))),
-            tuple(table_rules(table, schema, metadata, by_session=by_session)),
+            given,
+            tuple(parser.list_rules(metadata, given)),
+            tuple((f, parser.parse_generated(f)) for f in missing if GENERATED in f.metadata),
             tuple(
-                (
-                    field,
-                    _parse_rule(
-                        table, str(field.metadata[GENERATED]), schema, field, None, by_session
-                    ),
-                )
-                for field in schema
-                if GENERATED in field.metadata
+                (f, parser.parse_default(f, now_ms)) for f in missing if GENERATED not in f.metadata
             ),
-            tuple((field, _default(table, field, now_ms, by_session)) for field in plain),
         )
         rows.apply(_empty(data))
         return rows
 
     def expressions(self) -> Iterator[Expression]:
-        """Iterate over the expressions that it evaluates, cast to the types of their columns."""
+        """Iterate over the expressions that it evaluates."""
         for rule in self.rules:
-            if rule.condition is not None:
-                yield rule.condition
-        for field, value in (*self.generated, *self.defaults):
+            yield from filter(None, (rule.condition, rule.computed))
+        for _, value in (*self.generated, *self.defaults):
             if value is not None:
-                yield value if value.type == field.type else Call("cast", (value,), field.type)
+                yield value
 
     def apply(self, batch: pa.RecordBatch) -> pa.Table:
         """Return the rows of a batch under the table's columns, checked against every rule.
@@ -143,46 +127,56 @@ class IncomingRows:
         }
         count = batch.num_rows
         for field, value in self.defaults:
-            columns[field.name] = _constant(self.table, field, value, count)
-        for field in self.schema:
-            if field.name in columns:
-                columns[field.name] = _fit_text_lengths(columns[field.name], field)
+            columns[field.name] = self._constant(field, value, count)
+        for name, declared in text_columns(self.schema):
+            if name in columns:
+                columns[name] = _fit_text_lengths(columns[name], declared)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
         for field, value in self.generated:
-            computed = _evaluate_rule(
-                self.table, f"The generated column {field.name}", value, table
-            )
-            computed = computed.cast(target_type(field.type))
-            if field.name in columns:
-                same = _same(table.column(field.name), computed)
-                self._refuse(table, same, f"the generation of {field.name}", [field.name])
-            else:
-                table = table.append_column(field.name, computed)
-        self._enforce(table)
+            computed = self._compute(f"generated column {field.name}", value, table)
+            computed = _fit_text_lengths(computed, read_declared_type(field))
+            table = table.append_column(field.name, computed.cast(target_type(field.type)))
+        for rule in self.rules:
+            self._refuse(table, self._holds(rule, table), rule)
         return table.select(self.schema.names)
 
-    def _enforce(self, table: pa.Table) -> None:
-        for rule in self.rules:
-            if rule.held is not None:
-                holds = _each_keeps(table.column(rule.not_null[0]), rule.held)
-                self._refuse(table, holds, rule.name, [rule.not_null[0]])
-            elif rule.condition is None:
-                holds = pc.is_valid(_read_nested_column(table, rule.not_null))
-                self._refuse(table, holds, rule.name, [rule.not_null[0]])
-            else:
-                holds = _evaluate_rule(self.table, f"The rule {rule.name}", rule.condition, table)
-                names = sorted({path[0] for path in columns_of(rule.condition)})
-                self._refuse(table, holds, rule.name, names)
+    def _holds(self, rule: RowRule, table: pa.Table) -> pa.ChunkedArray:
+        if rule.condition is not None:
+            return self._compute(rule.name, rule.condition, table)
+        name = rule.columns[0]
+        if rule.computed is None:
+            kept = [_keeps(value, rule.declared) for value in table.column(name).to_pylist()]
+            return pa.chunked_array([pa.array(kept, pa.bool_())])
+        computed = self._compute(rule.name, rule.computed, table)
+        both = pa.table(
+            [table.column(name), _fit_text_lengths(computed, rule.declared)], ["a", "b"]
+        )
+        kind = drop_limits(rule.declared)
+        same = Call("<=>", (Column(("a",), kind), Column(("b",), kind)), BOOLEAN)
+        return self._compute(rule.name, same, both)
 
-    def _refuse(
-        self, table: pa.Table, holds: pa.ChunkedArray, rule: str, names: Sequence[str]
-    ) -> None:
+    def _compute(self, what: str, value: Expression, rows: pa.Table) -> pa.ChunkedArray:
+        try:
+            return evaluate_arrow(value, rows)
+        except CannotEvaluateError as error:
+            msg = f"{self.table}: {what[:300]} cannot be evaluated exactly in this way of writing."
+            raise RequestError(msg, _ANOTHER_WAY, field="path") from error
+
+    def _constant(self, field: StructField, value: Expression | None, count: int) -> pa.Array:
+        kind = target_type(field.type)
+        if value is None:
+            return pa.nulls(count, kind)
+        one = pa.table({"": pa.nulls(1)})
+        default = self._compute(f"the default of {field.name}", value, one).cast(kind)
+        return pa.repeat(default[0], count)
+
+    def _refuse(self, table: pa.Table, holds: pa.ChunkedArray, rule: RowRule) -> None:
         broken = pc.invert(pc.fill_null(holds.cast(pa.bool_()), True))
         if not pc.any(broken).as_py():
             return
-        row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]
-        shown = ", ".join(f"{name} = {_render_json(value)}"[:200] for name, value in row.items())
-        raise row_breaks(rule, shown)
+        shown = table.select(rule.columns[:MOST_SHOWN_COLUMNS]).filter(broken).slice(0, 1)
+        values = (f"{k} = {_render_json(value)}" for k, value in shown.to_pylist()[0].items())
+        raise row_breaks(rule.name, ", ".join(values)[:_MOST_SHOWN])
 
     def _type(self, name: str) -> pa.DataType:
         field = self.schema.get(name)
@@ -190,12 +184,9 @@ class IncomingRows:
 
 
 def _check_columns(schema: StructType, data: StructType) -> None:
+    check_assignable(schema, data)
     seen: set[str] = set()
-    for field in data:
-        declared = schema.get(field.name)
-        if declared is None:
-            msg = f"The data has the column {field.name}, which the table lacks."
-            raise SchemaMismatchError(msg, "Leave it out, or add it to the table.", field="source")
+    for field, declared in ((f, d) for f in data if (d := schema.get(f.name))):
         if declared.name in seen:
             msg = f"The data has the column {declared.name} twice."
             raise SchemaMismatchError(msg, "Leave one out.", field="source")
@@ -208,7 +199,7 @@ def _check_columns(schema: StructType, data: StructType) -> None:
 
 def _render_json(value: object) -> str:
     """Render a value as the checks in Spark do."""
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
 def _fits(data: DataType, table: DataType) -> bool:
@@ -223,78 +214,62 @@ def _fits(data: DataType, table: DataType) -> bool:
     return False
 
 
-def _is_padded(field: StructField) -> bool:
-    """Whether the column holds a CHAR, which has a fixed length."""
-    return bool(_CHAR.search(str(field.metadata.get(TEXT_TYPE, ""))))
-
-
-def _parse_rule(
-    table: str,
-    text: str,
-    schema: StructType,
-    field: StructField,
-    now_ms: int | None,
-    by_session: bool,
-) -> Expression:
-    try:
-        return parse_expression(text, schema, now_ms=now_ms, by_session=by_session)
-    except ExpressionError as error:
-        what = f"column {field.name} ({text})"[:300]
-        raise UnsupportedFeatureError(table, [what], "write") from error
-
-
-def _default(table: str, field: StructField, now_ms: int, by_session: bool) -> Expression | None:
-    text = field.metadata.get(DEFAULT)
-    if text is None:
-        return None
-    return _parse_rule(table, str(text), StructType(), field, now_ms, by_session)
-
-
-def _constant(table: str, field: StructField, value: Expression | None, count: int) -> pa.Array:
-    kind = target_type(field.type)
-    if value is None:
-        return pa.nulls(count, kind)
-    one = pa.table({"": pa.nulls(1)})
-    default = _evaluate_rule(table, f"The default of {field.name}", value, one).cast(kind)
-    return pa.repeat(default[0], count)
-
-
-def _evaluate_rule(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.ChunkedArray:
-    try:
-        return evaluate_arrow(tree, rows)
-    except CannotEvaluateError as error:
-        msg = f"{what[:300]} of {table} cannot be evaluated exactly in this way of writing."
-        raise RequestError(msg, _ANOTHER_WAY, field="path") from error
-
-
-def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_(both_null, pc.fill_null(pc.equal(one, other), False))
-
-
-def _read_nested_column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
-    array = table.column(path[0])
-    for name in path[1:]:
-        array = pc.struct_field(array, name)
-    return array
-
-
-def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
-    kept = [value_keeps(value, held) for value in values.to_pylist()]
-    return pa.chunked_array([pa.array(kept, pa.bool_())])
-
-
-def _fit_text_lengths(values: pa.Array, field: StructField) -> pa.Array:
-    """Cut spaces beyond the column's length, as Spark does."""
-    if TEXT_TYPE not in field.metadata:
+def _fit_text_lengths(values: pa.Array, declared: DataType) -> pa.Array:
+    """Cut spaces beyond the declared length, and pad CHAR with spaces, as Spark does."""
+    if not has_limits(declared):
         return values
-    declared = read_declared_type(field)
-    _, length = limit_of(declared)
+    kind, length = limit_of(declared)
     if length and (pc.max(pc.utf8_length(values)).as_py() or 0) <= length:
-        return values
+        return pc.utf8_rpad(values, length) if kind == "char" else values
     kept = values.to_pylist()
-    fitted = [value_fitted(value, declared) for value in kept]
+    fitted = [_fit(value, declared) for value in kept]
     return values if fitted == kept else pa.array(fitted, values.type)
+
+
+def _keeps(value: Any, data_type: DataType, *, inside: bool = False) -> bool:  # noqa: ANN401
+    """Whether one value, as Arrow gives it to Python, keeps the rules of its type."""
+    kind, length = limit_of(data_type)
+    if value is None or kind:
+        return value is None or len(value) == length or (kind != "char" and len(value) < length)
+    match data_type:
+        case ArrayType(element, nulls):
+            return all(_holds_item(item, element, nulls=nulls) for item in value)
+        case MapType(key, held, nulls):
+            return all(
+                _holds_item(k, key, nulls=True) and _holds_item(v, held, nulls=nulls)
+                for k, v in value
+            )
+        case StructType(fields):
+            return all(
+                _keeps(value[field.name], field.type, inside=inside)
+                and not (inside and not field.nullable and value[field.name] is None)
+                for field in fields
+            )
+        case _:
+            return True
+
+
+def _fit(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - as Arrow gives it to Python
+    """Fit one value; keys that would become equal stay, and break the column's rule."""
+    kind, length = limit_of(data_type)
+    if value is None or not has_limits(data_type):
+        return value
+    match data_type:
+        case ArrayType(element):
+            return [_fit(item, element) for item in value]
+        case MapType(key, held):
+            pairs = [(_fit(k, key), _fit(v, held)) for k, v in value]
+            return pairs if len({repr(k) for k, _ in pairs}) == len(pairs) else value
+        case StructType(fields):
+            return {f.name: _fit(value[f.name], f.type) for f in fields}
+        case _:
+            fits = len(value) <= length or len(value.rstrip(" ")) > length
+            cut = value if fits else value[:length]
+            return cut.ljust(length) if kind == "char" else cut
+
+
+def _holds_item(value: Any, data_type: DataType, *, nulls: bool) -> bool:  # noqa: ANN401
+    return (nulls or value is not None) and _keeps(value, data_type, inside=True)
 
 
 def _cast_to_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:

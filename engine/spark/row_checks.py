@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.spark.columns import column
 from engine.spark.failures import ROW_CHECK
 
-_SHOWN_COLUMNS = 8
+MOST_SHOWN_COLUMNS = 8
 
 
 def refuse_bad_rows(frame: DataFrame, problem: Column, file: Column, record: Column) -> DataFrame:
@@ -40,16 +40,15 @@ def raise_invalid_value(value: Column, facts: Mapping[str, str | bool]) -> Colum
 def describe_row(names: Sequence[str]) -> Column:
     """Render the values of a row's first columns for people: `id = 5000, name = "x"`."""
     shown = [
-        F.concat(F.lit(f"{name} = "), _describe_value(name)) for name in names[:_SHOWN_COLUMNS]
+        F.concat(F.lit(f"{name} = "), _describe_value(name)) for name in names[:MOST_SHOWN_COLUMNS]
     ]
     return F.concat_ws(", ", *shown)
 
 
 def _describe_value(name: str) -> Column:
     """Render the value as JSON, which delimits any type."""
-    alone = F.to_json(F.struct(column(name).alias("value")))
-    value_text = F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
-    return F.coalesce(F.nullif(value_text, F.lit("")), F.lit("null"))
+    alone = F.to_json(F.struct(column(name).alias("value")), {"ignoreNullFields": "false"})
+    return F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
 
 
 def _refuse(frame: DataFrame, passes: Column, facts: dict[str, Column]) -> DataFrame:

@@ -176,6 +176,16 @@ def test_columns_of_values_may_be_quoted(do_lightly, empty_table):
     assert rows == [(1, "x", "z"), (2, "new", None)]
 
 
+def test_char_columns_are_padded_without_spark(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id INT, c CHAR(3), n INT GENERATED ALWAYS AS (length(c)))")
+    do_lightly("INSERT INTO t (id, c) VALUES (1, 'a'), (2, 'abc  '), (3, NULL)")
+    do_lightly("UPDATE t SET c = 'é' WHERE id = 2")
+    rows = sorted(tuple(row.values()) for row in empty_table.snapshot().to_arrow().to_pylist())
+    assert rows == [(1, "a  ", 3), (2, "é  ", 3), (3, None, None)]
+    with pytest.raises(InvariantViolationError, match="the length of c"):
+        do_lightly("UPDATE t SET c = 'abcd' WHERE id = 1")
+
+
 def test_rows_that_spark_alone_can_number_need_spark(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (i BIGINT GENERATED ALWAYS AS IDENTITY, v INT) USING DELTA")
     with pytest.raises(RequestError, match=r"needs Spark.*numbers its rows in i"):
