@@ -74,7 +74,7 @@ def compute_generated(table: str, schema: StructType, field: StructField) -> Col
     It means what the settings of the session say whose frame takes the column.
     """
     value = RuleParser(table, schema, by_session=True).parse_generated(field)
-    return _computed(value, read_declared_type(field))
+    return _compute_value(value, read_declared_type(field))
 
 
 def fit_to_schema(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -94,10 +94,10 @@ def _condition(rule: RowRule) -> Column:
     value, declared = column(rule.columns[0]), rule.declared
     if rule.computed is None:
         return _keeps(value, declared)
-    return value.eqNullSafe(_computed(rule.computed, declared))
+    return value.eqNullSafe(_compute_value(rule.computed, declared))
 
 
-def _computed(value: Expression, declared: DataType) -> Column:
+def _compute_value(value: Expression, declared: DataType) -> Column:
     kind = to_spark_type(drop_limits(declared))
     return _fit_text_lengths(to_column(value).cast(kind), declared)
 
