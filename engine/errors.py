@@ -16,6 +16,8 @@ from engine.conflict_facts import Remedy as Remedy
 class EngineError(Exception):
     """An error for people to understand and act on.
 
+    A subclass names its `code` and `sqlstate` beside its bases, or inherits them.
+
     Attributes:
         code: stable error class, in Delta's spelling if Delta has one.
         sqlstate: SQLSTATE of the class.
@@ -24,6 +26,10 @@ class EngineError(Exception):
 
     code: ClassVar[str] = "LAKE_ERROR"
     sqlstate: ClassVar[str] = "XXKDS"
+
+    def __init_subclass__(cls, *, code: str = "", sqlstate: str = "") -> None:
+        super().__init_subclass__()
+        cls.code, cls.sqlstate = code or cls.code, sqlstate or cls.sqlstate
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(_writable(f"{what} {remedy}".strip()))
@@ -40,79 +46,52 @@ class EngineError(Exception):
         return {**said, "remedy": self.remedy, **own}
 
 
-class StorageError(EngineError):
+class StorageError(EngineError, code="LAKE_STORAGE_ERROR", sqlstate="58030"):
     """The store failed: nothing is known to have changed."""
 
-    code = "LAKE_STORAGE_ERROR"
-    sqlstate = "58030"
 
-
-class StorageOutcomeUnknownError(StorageError):
+class StorageOutcomeUnknownError(StorageError, code="LAKE_STORAGE_OUTCOME_UNKNOWN"):
     """The store failed after it may have written: look before trying again."""
 
-    code = "LAKE_STORAGE_OUTCOME_UNKNOWN"
 
-
-class FileMissingError(StorageError):
+class FileMissingError(StorageError, code="LAKE_FILE_MISSING", sqlstate="42K03"):
     """A requested file does not exist."""
 
-    code = "LAKE_FILE_MISSING"
-    sqlstate = "42K03"
 
-
-class FileExistsAlreadyError(StorageError):
+class FileExistsAlreadyError(StorageError, code="LAKE_FILE_EXISTS"):
     """Put-if-absent found the name taken."""
 
-    code = "LAKE_FILE_EXISTS"
 
-
-class PathOutsideRootError(EngineError):
+class PathOutsideRootError(EngineError, code="LAKE_PATH_OUTSIDE_ROOT", sqlstate="42K05"):
     """A path leaves the table, or the roots an administrator allowed."""
 
-    code = "LAKE_PATH_OUTSIDE_ROOT"
-    sqlstate = "42K05"
     field: str = ""  # the part of a request at fault
 
 
-class UnsupportedSchemeError(EngineError):
+class UnsupportedSchemeError(EngineError, code="LAKE_UNSUPPORTED_SCHEME", sqlstate="0A000"):
     """No store serves the scheme of a URI."""
 
-    code = "LAKE_UNSUPPORTED_SCHEME"
-    sqlstate = "0A000"
     field: str = ""  # the part of a request at fault
 
 
-class TableNotFoundError(EngineError):
+class TableNotFoundError(EngineError, code="DELTA_TABLE_NOT_FOUND", sqlstate="42P01"):
     """There is no Delta table at the location."""
 
-    code = "DELTA_TABLE_NOT_FOUND"
-    sqlstate = "42P01"
 
-
-class TableExistsError(EngineError):
+class TableExistsError(EngineError, code="DELTA_TABLE_ALREADY_EXISTS", sqlstate="42P07"):
     """A table is already there."""
 
-    code = "DELTA_TABLE_ALREADY_EXISTS"
-    sqlstate = "42P07"
 
-
-class MalformedLogError(EngineError):
+class MalformedLogError(EngineError, code="DELTA_LOG_MALFORMED"):
     """The log breaks the protocol: it is refused rather than guessed at."""
 
-    code = "DELTA_LOG_MALFORMED"
 
-
-class LogGapError(MalformedLogError):
+class LogGapError(MalformedLogError, code="DELTA_VERSIONS_NOT_CONTIGUOUS"):
     """Versions are missing from the log."""
 
-    code = "DELTA_VERSIONS_NOT_CONTIGUOUS"
 
-
-class VersionNotFoundError(EngineError):
+class VersionNotFoundError(EngineError, code="DELTA_VERSION_NOT_FOUND", sqlstate="22003"):
     """The log does not have a version; the error names the available range."""
-
-    code = "DELTA_VERSION_NOT_FOUND"
-    sqlstate = "22003"
 
     def __init__(self, table: str, requested: int, earliest: int, latest: int) -> None:
         super().__init__(
@@ -122,11 +101,8 @@ class VersionNotFoundError(EngineError):
         self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
 
 
-class TimestampOutOfRangeError(EngineError):
+class TimestampOutOfRangeError(EngineError, code="DELTA_TIMESTAMP_OUT_OF_RANGE", sqlstate="42816"):
     """A time before the first or after the last readable version."""
-
-    code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
-    sqlstate = "42816"
 
     def __init__(self, table: str, requested: str, earliest: str, latest: str) -> None:
         super().__init__(
@@ -136,11 +112,8 @@ class TimestampOutOfRangeError(EngineError):
         self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
 
 
-class UnsupportedFeatureError(EngineError):
+class UnsupportedFeatureError(EngineError, code="DELTA_UNSUPPORTED_FEATURES", sqlstate="56038"):
     """The table needs features this engine does not have, named."""
-
-    code = "DELTA_UNSUPPORTED_FEATURES"
-    sqlstate = "56038"
 
     def __init__(self, table: str, features: Iterable[str], purpose: str) -> None:
         self.features = sorted(features)
@@ -152,68 +125,46 @@ class UnsupportedFeatureError(EngineError):
         )
 
 
-class DataFileError(EngineError):
+class DataFileError(EngineError, code="DELTA_DATA_FILE_UNREADABLE"):
     """A data or deletion-vector file named by the log is missing or damaged."""
 
-    code = "DELTA_DATA_FILE_UNREADABLE"
 
-
-class DataFileMissingError(DataFileError):
+class DataFileMissingError(DataFileError, code="DELTA_FILE_NOT_FOUND_DETAILED", sqlstate="42K03"):
     """A data file named by the log does not exist: deleted by hand, or by a rule of the store."""
 
-    code = "DELTA_FILE_NOT_FOUND_DETAILED"
-    sqlstate = "42K03"
 
-
-class DeletionVectorError(DataFileError):
+class DeletionVectorError(DataFileError, code="DELTA_DELETION_VECTOR_INVALID"):
     """The bytes of a deletion vector do not match its descriptor."""
 
-    code = "DELTA_DELETION_VECTOR_INVALID"
 
-
-class RequestError(EngineError):
+class RequestError(EngineError, code="LAKE_INVALID_REQUEST", sqlstate="22023"):
     """The request is at fault: `field` names the part."""
-
-    code = "LAKE_INVALID_REQUEST"
-    sqlstate = "22023"
 
     def __init__(self, what: str, remedy: str = "", *, field: str = "") -> None:
         super().__init__(what, remedy)
         self.field = field
 
 
-class InvalidSchemaError(RequestError):
+class InvalidSchemaError(RequestError, code="DELTA_INVALID_SCHEMA", sqlstate="42000"):
     """A schema is malformed, or not allowed for a table."""
 
-    code = "DELTA_INVALID_SCHEMA"
-    sqlstate = "42000"
 
-
-class SchemaMismatchError(RequestError):
+class SchemaMismatchError(RequestError, code="DELTA_METADATA_MISMATCH", sqlstate="42KDG"):
     """The schema of data does not fit the table's."""
 
-    code = "DELTA_METADATA_MISMATCH"
-    sqlstate = "42KDG"
 
-
-class InvalidPropertyError(RequestError):
+class InvalidPropertyError(RequestError, code="DELTA_INVALID_PROPERTY"):
     """A table property with a value it cannot take."""
 
-    code = "DELTA_INVALID_PROPERTY"
 
-
-class InvalidIsolationLevelError(InvalidPropertyError):
+class InvalidIsolationLevelError(
+    InvalidPropertyError, code="DELTA_INVALID_ISOLATION_LEVEL", sqlstate="25000"
+):
     """Neither Serializable nor WriteSerializable."""
 
-    code = "DELTA_INVALID_ISOLATION_LEVEL"
-    sqlstate = "25000"
 
-
-class StatementError(RequestError):
+class StatementError(RequestError, code="LAKE_STATEMENT_NOT_UNDERSTOOD", sqlstate="42601"):
     """The engine does not support the SQL; `position` is an offset in `part`, "" for all of it."""
-
-    code = "LAKE_STATEMENT_NOT_UNDERSTOOD"
-    sqlstate = "42601"
 
     def __init__(
         self, what: str, remedy: str = "", *, field: str = "sql", position: int | None = None
@@ -222,100 +173,66 @@ class StatementError(RequestError):
         self.position, self.part = position, ""
 
 
-class OnlyReadsError(StatementError):
+class OnlyReadsError(StatementError, code="LAKE_STATEMENT_ONLY_READS"):
     """The statement only reads: a `page` of `table` shows rows for a `condition`, "" for none."""
 
-    code = "LAKE_STATEMENT_ONLY_READS"
     table, page, condition = "", "", ""
 
 
-class ExpressionError(StatementError):
+class ExpressionError(StatementError, code="LAKE_EXPRESSION_NOT_ALLOWED"):
     """A condition or expression does not parse, or is not allowed."""
 
-    code = "LAKE_EXPRESSION_NOT_ALLOWED"
 
-
-class UnknownColumnError(ExpressionError):
+class UnknownColumnError(ExpressionError, code="UNRESOLVED_COLUMN", sqlstate="42703"):
     """The schema does not have a column."""
 
-    code = "UNRESOLVED_COLUMN"
-    sqlstate = "42703"
 
-
-class CannotEvaluateError(EngineError):
+class CannotEvaluateError(EngineError, code="LAKE_CANNOT_EVALUATE", sqlstate="0A000"):
     """Arrow cannot evaluate an expression exactly as Spark does: ask Spark, or assume a match."""
 
-    code = "LAKE_CANNOT_EVALUATE"
-    sqlstate = "0A000"
 
-
-class InvariantViolationError(EngineError):
+class InvariantViolationError(
+    EngineError, code="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", sqlstate="23001"
+):
     """A row breaks a NOT NULL, a CHECK or another promise of the table."""
 
-    code = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-    sqlstate = "23001"
 
-
-class AppendOnlyError(EngineError):
+class AppendOnlyError(EngineError, code="DELTA_CANNOT_MODIFY_APPEND_ONLY", sqlstate="42809"):
     """The table is append-only."""
 
-    code = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
-    sqlstate = "42809"
 
-
-class MultipleSourceRowsError(EngineError):
+class MultipleSourceRowsError(
+    EngineError, code="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE", sqlstate="21506"
+):
     """MERGE found several source rows for one target row."""
 
-    code = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
-    sqlstate = "21506"
 
-
-class RetentionTooShortError(RequestError):
+class RetentionTooShortError(RequestError, code="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"):
     """VACUUM was asked to delete files still needed by retained versions."""
 
-    code = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
 
-
-class TooManyColumnsError(RequestError):
+class TooManyColumnsError(RequestError, code="LAKE_TOO_MANY_COLUMNS", sqlstate="54011"):
     """A source file has more columns than can be read."""
 
-    code = "LAKE_TOO_MANY_COLUMNS"
-    sqlstate = "54011"
 
-
-class BadRowsError(RequestError):
+class BadRowsError(RequestError, code="LAKE_BAD_ROWS", sqlstate="22000"):
     """Rows of a source file do not fit."""
 
-    code = "LAKE_BAD_ROWS"
-    sqlstate = "22000"
 
-
-class OperationCancelledError(EngineError):
+class OperationCancelledError(EngineError, code="LAKE_OPERATION_CANCELLED", sqlstate="57014"):
     """The job was cancelled before its commit: nothing was written."""
 
-    code = "LAKE_OPERATION_CANCELLED"
-    sqlstate = "57014"
 
-
-class CommitOutcomeUnknownError(EngineError):
+class CommitOutcomeUnknownError(EngineError, code="LAKE_COMMIT_OUTCOME_UNKNOWN", sqlstate="40003"):
     """Whether the commit landed cannot be known."""
 
-    code = "LAKE_COMMIT_OUTCOME_UNKNOWN"
-    sqlstate = "40003"
 
-
-class LogCleanedError(EngineError):
+class LogCleanedError(EngineError, code="LAKE_LOG_CLEANED", sqlstate="40001"):
     """Versions a transaction had to be checked against have been cleaned away."""
 
-    code = "LAKE_LOG_CLEANED"
-    sqlstate = "40001"
 
-
-class TableReplacedError(EngineError):
+class TableReplacedError(EngineError, code="LAKE_TABLE_REPLACED", sqlstate="40001"):
     """The table a transaction read is gone, or was replaced by another one."""
-
-    code = "LAKE_TABLE_REPLACED"
-    sqlstate = "40001"
 
     def __init__(self, table: str, read_version: int) -> None:
         what = f"{table} was deleted or made anew since its version {read_version} was read."
@@ -323,18 +240,14 @@ class TableReplacedError(EngineError):
         super().__init__(f"{what} Nothing was written.", remedy)
 
 
-class MaxCommitRetriesError(EngineError):
+class MaxCommitRetriesError(
+    EngineError, code="DELTA_MAX_COMMIT_RETRIES_EXCEEDED", sqlstate="40000"
+):
     """The commit lost the race for a version too often."""
 
-    code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
-    sqlstate = "40000"
 
-
-class ConflictError(EngineError):
+class ConflictError(EngineError, code="DELTA_CONCURRENT_WRITE", sqlstate="2D521"):
     """A concurrent commit won, and this one would not be serializable after it (SEMANTICS: checks)."""
-
-    code = "DELTA_CONCURRENT_WRITE"
-    sqlstate = "2D521"
 
     def __init__(self, conflict: ConflictFacts) -> None:
         self.conflict = conflict
@@ -351,40 +264,28 @@ class ConflictError(EngineError):
         }
 
 
-class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, known to users
+class ConcurrentAppendException(ConflictError, code="DELTA_CONCURRENT_APPEND"):  # noqa: N818
     """A winning commit added files this transaction should have read."""
 
-    code = "DELTA_CONCURRENT_APPEND"
 
-
-class ConcurrentDeleteReadException(ConflictError):  # noqa: N818
+class ConcurrentDeleteReadException(ConflictError, code="DELTA_CONCURRENT_DELETE_READ"):  # noqa: N818
     """A file this transaction read was deleted or rewritten."""
 
-    code = "DELTA_CONCURRENT_DELETE_READ"
 
-
-class ConcurrentDeleteDeleteException(ConflictError):  # noqa: N818
+class ConcurrentDeleteDeleteException(ConflictError, code="DELTA_CONCURRENT_DELETE_DELETE"):  # noqa: N818
     """Both transactions delete the same file."""
 
-    code = "DELTA_CONCURRENT_DELETE_DELETE"
 
-
-class MetadataChangedException(ConflictError):  # noqa: N818
+class MetadataChangedException(ConflictError, code="DELTA_METADATA_CHANGED"):  # noqa: N818
     """The winning commit changed the table's metadata."""
 
-    code = "DELTA_METADATA_CHANGED"
 
-
-class ConcurrentTransactionException(ConflictError):  # noqa: N818
+class ConcurrentTransactionException(ConflictError, code="DELTA_CONCURRENT_TRANSACTION"):  # noqa: N818
     """One application id (or one metadata domain), two writers."""
 
-    code = "DELTA_CONCURRENT_TRANSACTION"
 
-
-class ProtocolChangedException(ConflictError):  # noqa: N818
+class ProtocolChangedException(ConflictError, code="DELTA_PROTOCOL_CHANGED"):  # noqa: N818
     """The winning commit changed the protocol, or created the table first."""
-
-    code = "DELTA_PROTOCOL_CHANGED"
 
 
 def _advice(remedies: Sequence[Remedy], can_retry: bool) -> str:

@@ -7,11 +7,8 @@ from engine.clock import Clock
 from engine.errors import EngineError
 
 
-class BudgetSpentError(EngineError):
+class BudgetSpentError(EngineError, code="LAKE_ROW_BUDGET_SPENT", sqlstate="57014"):
     """Row-level conflict resolution took longer than one commit may."""
-
-    code = "LAKE_ROW_BUDGET_SPENT"
-    sqlstate = "57014"
 
 
 class Budget:

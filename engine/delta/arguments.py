@@ -13,10 +13,8 @@ ExpressionOrColumn: TypeAlias = str | Column
 ColumnMapping: TypeAlias = dict[str, ExpressionOrColumn]
 
 
-class FeatureNameError(RequestError):
+class FeatureNameError(RequestError, code="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"):
     """There is no such feature here."""
-
-    code = "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
 
 
 def check_feature(name: str) -> None:

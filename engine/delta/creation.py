@@ -50,16 +50,12 @@ _PROTOCOL = {
 }
 
 
-class NothingNamedError(RequestError):
+class NothingNamedError(RequestError, code="DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION"):
     """Neither a name nor a place was given."""
 
-    code = "DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION"
 
-
-class WithoutColumnsError(RequestError):
+class WithoutColumnsError(RequestError, code="DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA"):
     """A name is given to a location without a table, and no columns are given for a new one."""
-
-    code = "DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA"
 
     def __init__(self, place: str) -> None:
         """Take the location without a table."""
@@ -67,10 +63,8 @@ class WithoutColumnsError(RequestError):
         super().__init__(what, "Give columns or a query, or correct the location.", field="schema")
 
 
-class CollationError(RequestError):
+class CollationError(RequestError, code="DELTA_UNSUPPORTED_COLLATION"):
     """A new table has a column with a collation, which its log would not keep."""
-
-    code = "DELTA_UNSUPPORTED_COLLATION"
 
     def __init__(self, column: str) -> None:
         """Take the first column with a collation."""

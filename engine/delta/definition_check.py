@@ -26,34 +26,26 @@ _MAPPING = (MODE_KEY, MAX_ID_KEY)
 _INTERNAL_METADATA = {ID_KEY, PHYSICAL_NAME_KEY, TYPE_CHANGES, IDENTITY_MARK}
 
 
-class LocationSchemaError(RequestError):
+class LocationSchemaError(RequestError, code="DELTA_CREATE_TABLE_SCHEME_MISMATCH"):
     """The columns of a definition are not those of the table at its location."""
 
-    code = "DELTA_CREATE_TABLE_SCHEME_MISMATCH"
 
-
-class LocationPartitioningError(RequestError):
+class LocationPartitioningError(
+    RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING"
+):
     """The partition columns of a definition are not those of the table at its location."""
 
-    code = "DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING"
 
-
-class LocationClusteringError(RequestError):
+class LocationClusteringError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"):
     """The clustering columns of a definition are not those of the table at its location."""
 
-    code = "DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"
 
-
-class LocationPropertiesError(RequestError):
+class LocationPropertiesError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY"):
     """The properties of a definition are not those of the table at its location."""
 
-    code = "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY"
 
-
-class OccupiedLocationError(RequestError):
+class OccupiedLocationError(RequestError, code="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
     """A table is to be created where there is a table, or other files."""
-
-    code = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 
     def __init__(self, name: str, location: str) -> None:
         """Take the location, and the table's name as the caller gave it."""
@@ -65,10 +57,8 @@ class OccupiedLocationError(RequestError):
         )
 
 
-class SchemaMissingError(RequestError):
+class SchemaMissingError(RequestError, code="DELTA_SCHEMA_NOT_PROVIDED"):
     """REPLACE, or CREATE OR REPLACE, without columns and without a query."""
-
-    code = "DELTA_SCHEMA_NOT_PROVIDED"
 
     def __init__(self) -> None:
         """Build the error; it has no facts of its own."""

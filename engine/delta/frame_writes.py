@@ -34,16 +34,12 @@ _SAVE_MODES = {
 """The modes as the log names them."""
 
 
-class PartitioningError(RequestError):
+class PartitioningError(RequestError, code="DELTA_METADATA_MISMATCH"):
     """A write requests another layout than the table's."""
 
-    code = "DELTA_METADATA_MISMATCH"
 
-
-class WithoutDataError(RequestError):
+class WithoutDataError(RequestError, code="DELTA_EMPTY_DATA"):
     """A new table is to hold a DataFrame without columns, whose rows would be lost."""
-
-    code = "DELTA_EMPTY_DATA"
 
     def __init__(self) -> None:
         """Build the error, which has no further facts."""

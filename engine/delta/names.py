@@ -17,10 +17,8 @@ _PART = re.compile(r"`(?:[^`]|``)+`|[^.`\s]+")
 _PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.IGNORECASE)
 
 
-class NotADeltaTableError(TableNotFoundError):
+class NotADeltaTableError(TableNotFoundError, code="DELTA_MISSING_DELTA_TABLE"):
     """There is no Delta table of this name, or at this path."""
-
-    code = "DELTA_MISSING_DELTA_TABLE"
 
     def __init__(self, name: str) -> None:
         """Take the name or path as the caller gave it."""
@@ -29,10 +27,8 @@ class NotADeltaTableError(TableNotFoundError):
         )
 
 
-class NameTakenError(TableExistsError):
+class NameTakenError(TableExistsError, code="TABLE_OR_VIEW_ALREADY_EXISTS"):
     """A table of this name, or at this path, already exists."""
-
-    code = "TABLE_OR_VIEW_ALREADY_EXISTS"
 
     def __init__(self, name: str) -> None:
         """Take the name or path as the caller gave it."""
@@ -42,10 +38,8 @@ class NameTakenError(TableExistsError):
         )
 
 
-class NameUnknownError(TableNotFoundError):
+class NameUnknownError(TableNotFoundError, code="TABLE_OR_VIEW_NOT_FOUND"):
     """There is no table of this name to replace."""
-
-    code = "TABLE_OR_VIEW_NOT_FOUND"
 
     def __init__(self, name: str) -> None:
         """Take the name or path as the caller gave it."""

@@ -22,22 +22,16 @@ from engine.operations.result import OperationResult
 from engine.snapshot.snapshot import Snapshot
 
 
-class NotAPartitionColumnError(ExpressionError):
+class NotAPartitionColumnError(ExpressionError, code="DELTA_NON_PARTITION_COLUMN_REFERENCE"):
     """A partition filter with another column."""
 
-    code = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
 
-
-class ZOrderError(RequestError):
+class ZOrderError(RequestError, code="DELTA_ZORDERING_ON_PARTITION_COLUMN"):
     """Z-ordering by a column unsuited for it."""
 
-    code = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
 
-
-class ZOrderColumnMissingError(ZOrderError):
+class ZOrderColumnMissingError(ZOrderError, code="DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"):
     """Z-ordering by a missing column."""
-
-    code = "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"
 
 
 class DeltaOptimizeBuilder:

@@ -35,10 +35,8 @@ SETTING = "spark.lakeui.enabled"
 _installed: list[bool] = []
 
 
-class NotEnabledError(RequestError):
+class NotEnabledError(RequestError, code="LAKE_SESSION_NOT_ENABLED"):
     """The engine cannot or must not take over the session."""
-
-    code = "LAKE_SESSION_NOT_ENABLED"
 
 
 def enable(

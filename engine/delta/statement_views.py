@@ -37,10 +37,8 @@ _BEFORE_ALIAS = re.compile(r"\s*(TABLESAMPLE|WATERMARK)\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"\s*IDENTIFIER\s*\(", re.IGNORECASE)
 
 
-class StatementNotRoutedError(RequestError):
+class StatementNotRoutedError(RequestError, code="LAKE_STATEMENT_NOT_ROUTED"):
     """A statement names a Delta table in an unsupported way."""
-
-    code = "LAKE_STATEMENT_NOT_ROUTED"
 
 
 class StatementViews:

@@ -23,16 +23,12 @@ _S3 = {
 """Hadoop's settings of S3, and their names in the engine's own store."""
 
 
-class HadoopOptionError(RequestError):
+class HadoopOptionError(RequestError, code="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"):
     """An option that no file system has."""
 
-    code = "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"
 
-
-class InvalidTimestampError(RequestError):
+class InvalidTimestampError(RequestError, code="DELTA_TIMESTAMP_INVALID"):
     """A text that is not a time."""
-
-    code = "DELTA_TIMESTAMP_INVALID"
 
 
 def open_table(

@@ -58,11 +58,8 @@ _WRITE_IT_AGAIN = "Write the checkpoint again with the engine that wrote the tab
 _DELETE_IT = "Delete it: the commits beside it hold what it should."
 
 
-class SchemaNotSaidError(MalformedLogError):
+class SchemaNotSaidError(MalformedLogError, code="DELTA_SCHEMA_NOT_SET", sqlstate="KD008"):
     """The latest metaData action of a version has no schema: a later version may have it."""
-
-    code = "DELTA_SCHEMA_NOT_SET"
-    sqlstate = "KD008"
 
     def __init__(self, table: str, version: int) -> None:
         super().__init__(

@@ -42,17 +42,16 @@ _UNREADABLE_TYPE = re.compile(r"\[(?:PARQUET_TYPE_\w+|UNSUPPORTED_TIME_TYPE)\] .
 """What Spark says of a type, also inside the failure of a job that reads footers."""
 
 
-class PartitionCountError(RequestError):
+class PartitionCountError(
+    RequestError, code="DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
+):
     """The directories name other partition columns than those given."""
 
-    code = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
 
-
-class MappedConversionError(RequestError):
+class MappedConversionError(
+    RequestError, code="DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING", sqlstate="0AKDC"
+):
     """CONVERT TO DELTA with column mapping: its physical names would be in none of the files."""
-
-    code = "DELTA_CONVERSION_UNSUPPORTED_COLUMN_MAPPING"
-    sqlstate = "0AKDC"
 
 
 @dataclass(frozen=True)

@@ -37,16 +37,12 @@ from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.spark.file_writer import PATH_SAFE
 
 
-class UnknownFeatureError(RequestError):
+class UnknownFeatureError(RequestError, code="DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"):
     """There is no such feature."""
 
-    code = "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
 
-
-class FeatureNotPresentError(RequestError):
+class FeatureNotPresentError(RequestError, code="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"):
     """The table does not have the feature."""
-
-    code = "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"
 
 
 _log = logging.getLogger(__name__)

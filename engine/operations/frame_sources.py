@@ -28,10 +28,8 @@ from engine.storage.uri import real_place
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
-class OutdatedFrameError(RequestError):
+class OutdatedFrameError(RequestError, code="LAKE_DATAFRAME_OUTDATED"):
     """A DataFrame reads another version of the table than the transaction does."""
-
-    code = "LAKE_DATAFRAME_OUTDATED"
 
 
 def version_read_by(command: Command, uri: str) -> int | None:

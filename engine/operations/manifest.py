@@ -15,10 +15,8 @@ MODE = "symlink_format_manifest"
 DIRECTORY = "_symlink_format_manifest"
 
 
-class ManifestModeError(RequestError):
+class ManifestModeError(RequestError, code="DELTA_MODE_NOT_SUPPORTED"):
     """An unsupported manifest mode."""
-
-    code = "DELTA_MODE_NOT_SUPPORTED"
 
 
 def generate(mode: str, execution: Execution) -> OperationResult:

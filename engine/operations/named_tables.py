@@ -14,11 +14,8 @@ from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 
 
-class UnknownNameError(RequestError):
+class UnknownNameError(RequestError, code="TABLE_OR_VIEW_NOT_FOUND", sqlstate="42P01"):
     """A statement names a table that is neither its own nor known by this name."""
-
-    code = "TABLE_OR_VIEW_NOT_FOUND"
-    sqlstate = "42P01"
 
 
 class NamedTables:

@@ -19,14 +19,11 @@ from engine.spark.compaction import CompactedBin
 _Counting: TypeAlias = Callable[[AddFile], int | None]
 
 
-class RowSumError(EngineError):
+class RowSumError(EngineError, code="LAKE_ROW_SUM_BROKEN", sqlstate="XX000"):
     """A command would have lost rows or written some twice: its passes over them do not agree.
 
     An internal error: `counted` rows of one pass should be the `expected` of another.
     """
-
-    code = "LAKE_ROW_SUM_BROKEN"
-    sqlstate = "XX000"
 
     def __init__(self, table: str, what: str, counted: int, expected: int) -> None:
         self.table, self.counted, self.expected = table, counted, expected

@@ -41,7 +41,7 @@ class StepEnd:
         return f"step {self.number} {done} of {self.table}"
 
 
-class ScriptError(EngineError):
+class ScriptError(EngineError, code="LAKE_SCRIPT_STEP_FAILED", sqlstate="25000"):
     """A step failed after others may have committed.
 
     Attributes:
@@ -49,9 +49,6 @@ class ScriptError(EngineError):
         ended: the steps before it, with their committed versions.
         cause_code: the code of the step's error.
     """
-
-    code = "LAKE_SCRIPT_STEP_FAILED"
-    sqlstate = "25000"
 
     def __init__(self, number: int, ended: Sequence[StepEnd], cause: EngineError) -> None:
         before = ", ".join(str(step) for step in ended)

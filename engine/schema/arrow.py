@@ -37,11 +37,8 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 }
 
 
-class UnsupportedTypeError(EngineError):
+class UnsupportedTypeError(EngineError, code="DELTA_UNSUPPORTED_DATA_TYPES", sqlstate="0AKDC"):
     """Columns have types of other engines that this one lacks."""
-
-    code = "DELTA_UNSUPPORTED_DATA_TYPES"
-    sqlstate = "0AKDC"
 
     def __init__(self, types: Iterable[str]) -> None:
         self.types = list(types)

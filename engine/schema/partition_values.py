@@ -38,14 +38,11 @@ _EPOCH_DAY = date(1970, 1, 1)
 _REMEDY = "Repair the log with the engine that wrote it."
 
 
-class YearOutOfRangeError(MalformedLogError):
+class YearOutOfRangeError(MalformedLogError, code="LAKE_YEAR_OUT_OF_RANGE", sqlstate="22008"):
     """A date or a time outside the years 1 to 9999, where Python's calendar ends.
 
     Such values are read and written; they are not compared with anything, nor made Python's.
     """
-
-    code = "LAKE_YEAR_OUT_OF_RANGE"
-    sqlstate = "22008"
 
 
 def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructField, ...]:

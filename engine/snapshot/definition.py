@@ -26,28 +26,26 @@ _SOME_DAY_MS = 10**12
 _MOST_CLUSTERING_COLUMNS = 4
 
 
-class PartitionStatisticsError(InvalidPropertyError):
+class PartitionStatisticsError(
+    InvalidPropertyError, code="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
+):
     """Statistics are requested for a partition column."""
 
-    code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN"
 
-
-class StatisticsTypeError(InvalidPropertyError):
+class StatisticsTypeError(
+    InvalidPropertyError, code="DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE"
+):
     """Statistics are requested for a column of a type without statistics."""
 
-    code = "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE"
 
-
-class RepeatedStatisticsError(InvalidPropertyError):
+class RepeatedStatisticsError(InvalidPropertyError, code="DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS"):
     """A column is listed for statistics twice."""
 
-    code = "DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS"
 
-
-class ClusteringTypeError(InvalidSchemaError):
+class ClusteringTypeError(
+    InvalidSchemaError, code="DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
+):
     """A clustering column has a type without statistics."""
-
-    code = "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED"
 
 
 def check_rules(

@@ -3,11 +3,8 @@
 from engine.errors import RequestError
 
 
-class ReadLimitError(RequestError):
+class ReadLimitError(RequestError, code="LAKE_READ_LIMIT", sqlstate="54000"):
     """A comparison would read more rows than allowed at one time."""
-
-    code = "LAKE_READ_LIMIT"
-    sqlstate = "54000"
 
     def __init__(self, first: int, last: int, most_bytes: int) -> None:
         super().__init__(
@@ -20,11 +17,8 @@ class ReadLimitError(RequestError):
         self.most_bytes = most_bytes
 
 
-class CellLimitError(RequestError):
+class CellLimitError(RequestError, code="LAKE_CELL_LIMIT", sqlstate="54000"):
     """Rows of a data file are larger than may be read at one time for a page."""
-
-    code = "LAKE_CELL_LIMIT"
-    sqlstate = "54000"
 
     def __init__(self, size_bytes: int, most_bytes: int, column_path: str = "") -> None:
         """Describe a row of `size_bytes`, with its largest column if given."""

@@ -5,18 +5,14 @@ from collections.abc import Sequence
 from engine.errors import EngineError
 
 
-class StreamError(EngineError):
+class StreamError(EngineError, code="LAKE_STREAM_STOPPED", sqlstate="22000"):
     """A stream cannot continue from its position."""
 
-    code = "LAKE_STREAM_STOPPED"
-    sqlstate = "22000"
 
-
-class SourceSchemaChangedError(StreamError):
+class SourceSchemaChangedError(
+    StreamError, code="DELTA_SCHEMA_CHANGED_WITH_VERSION", sqlstate="KD007"
+):
     """The source's metadata changed in a version not yet read by the stream."""
-
-    code = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-    sqlstate = "KD007"
 
     def __init__(self, table: str, version: int, changes: Sequence[str], remedy: str) -> None:
         shown = "; ".join(changes[:10])
@@ -24,11 +20,10 @@ class SourceSchemaChangedError(StreamError):
         self.table, self.version, self.changes = table, version, tuple(changes)
 
 
-class SourceReplacedError(StreamError):
+class SourceReplacedError(
+    StreamError, code="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", sqlstate="55019"
+):
     """Another table replaced the stream's source, or an older copy of it did."""
-
-    code = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
-    sqlstate = "55019"
 
     def __init__(self, table: str, expected: str, actual: str) -> None:
         one = "the same id, and another log" if actual == expected else f"id {actual}"
@@ -39,11 +34,8 @@ class SourceReplacedError(StreamError):
         self.table, self.expected, self.found = table, expected, actual
 
 
-class SourceRowsRemovedError(StreamError):
+class SourceRowsRemovedError(StreamError, code="DELTA_SOURCE_IGNORE_DELETE", sqlstate="0A000"):
     """A version of the source removed rows, which a stream of appends cannot express."""
-
-    code = "DELTA_SOURCE_IGNORE_DELETE"
-    sqlstate = "0A000"
 
     def __init__(self, table: str, version: int, operation: str, path: str) -> None:
         super().__init__(
@@ -53,11 +45,10 @@ class SourceRowsRemovedError(StreamError):
         self.table, self.version, self.operation = table, version, operation
 
 
-class SourceRowsChangedError(StreamError):
+class SourceRowsChangedError(
+    StreamError, code="DELTA_SOURCE_TABLE_IGNORE_CHANGES", sqlstate="0A000"
+):
     """A version of the source rewrote rows already delivered by the stream."""
-
-    code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
-    sqlstate = "0A000"
 
     def __init__(self, table: str, version: int, operation: str, path: str) -> None:
         super().__init__(
@@ -68,11 +59,10 @@ class SourceRowsChangedError(StreamError):
         self.table, self.version, self.operation = table, version, operation
 
 
-class StreamLogCleanedError(StreamError):
+class StreamLogCleanedError(
+    StreamError, code="DELTA_MISSING_FILES_UNEXPECTED_VERSION", sqlstate="XXKDS"
+):
     """Versions not yet read by the stream are no longer in the log."""
-
-    code = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
-    sqlstate = "XXKDS"
 
     def __init__(self, table: str, version: int, earliest: int | None) -> None:
         kept = "none is left" if earliest is None else f"the log begins at version {earliest}"

@@ -45,54 +45,37 @@ _FILE = (
 )
 
 
-class SparkJobError(EngineError):
+class SparkJobError(EngineError, code="LAKE_SPARK_JOB_FAILED", sqlstate="XX000"):
     """A Spark job failed, and the request is not to blame."""
 
-    code = "LAKE_SPARK_JOB_FAILED"
-    sqlstate = "XX000"
 
-
-class SparkLostError(EngineError):
+class SparkLostError(EngineError, code="LAKE_SPARK_LOST", sqlstate="58000"):
     """Spark, or a part of it, ended during the work: a fault of the machine, not of the request.
 
     The request can be run again once Spark has restarted.
     """
 
-    code = "LAKE_SPARK_LOST"
-    sqlstate = "58000"
 
-
-class SparkMemoryError(EngineError):
+class SparkMemoryError(EngineError, code="LAKE_SPARK_OUT_OF_MEMORY", sqlstate="53200"):
     """Spark has less memory than the work needs."""
 
-    code = "LAKE_SPARK_OUT_OF_MEMORY"
-    sqlstate = "53200"
 
-
-class InvalidValueError(RequestError):
+class InvalidValueError(RequestError, code="LAKE_INVALID_VALUE", sqlstate="22018"):
     """A cast or a computation refused by ANSI SQL."""
 
-    code = "LAKE_INVALID_VALUE"
-    sqlstate = "22018"
 
-
-class ValueOverflowError(InvalidValueError):
+class ValueOverflowError(
+    InvalidValueError, code="DELTA_CAST_OVERFLOW_IN_TABLE_WRITE", sqlstate="22003"
+):
     """A value out of the range of its column."""
 
-    code = "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
-    sqlstate = "22003"
 
-
-class InsertOverflowError(ValueOverflowError):
+class InsertOverflowError(ValueOverflowError, code="CAST_OVERFLOW_IN_TABLE_INSERT"):
     """A value of an INSERT out of the range of its column."""
 
-    code = "CAST_OVERFLOW_IN_TABLE_INSERT"
 
-
-class ValueNotParsedError(InvalidValueError):
+class ValueNotParsedError(InvalidValueError, code="CAST_INVALID_INPUT"):
     """A text that cannot be parsed as its column's type."""
-
-    code = "CAST_INVALID_INPUT"
 
 
 @dataclass(frozen=True, slots=True)

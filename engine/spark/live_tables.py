@@ -25,10 +25,8 @@ _versions: dict[tuple[str, str, str], int] = {}
 _lock = threading.Lock()
 
 
-class SchemaChangedSinceAnalysisError(RequestError):
+class SchemaChangedSinceAnalysisError(RequestError, code="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"):
     """The latest version of a table no longer fits a DataFrame over it."""
-
-    code = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 
 
 @dataclass(frozen=True)

@@ -96,11 +96,8 @@ ENGINE_TERMS = "Set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
-class SparkUnavailableError(EngineError):
+class SparkUnavailableError(EngineError, code="LAKE_SPARK_UNAVAILABLE", sqlstate="58000"):
     """Spark cannot start on this machine."""
-
-    code = "LAKE_SPARK_UNAVAILABLE"
-    sqlstate = "58000"
 
 
 def build_session(

@@ -26,11 +26,8 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 _SECONDS = 1800  # the connector for S3 is 700 MB
 
 
-class ConnectorError(EngineError):
+class ConnectorError(EngineError, code="LAKE_CONNECTOR_UNAVAILABLE", sqlstate="58000"):
     """A connector's jars cannot be fetched."""
-
-    code = "LAKE_CONNECTOR_UNAVAILABLE"
-    sqlstate = "58000"
 
 
 @dataclass(frozen=True)

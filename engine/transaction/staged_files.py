@@ -26,11 +26,8 @@ LONG_WAIT_S = 1.0
 _NAMED = 100
 
 
-class StagedFilesGoneError(EngineError):
+class StagedFilesGoneError(EngineError, code="LAKE_STAGED_FILES_GONE", sqlstate="40001"):
     """Files a commit was to add have been deleted since they were written."""
-
-    code = "LAKE_STAGED_FILES_GONE"
-    sqlstate = "40001"
 
     def __init__(self, table: str, missing: Sequence[str], staged_count: int) -> None:
         super().__init__(

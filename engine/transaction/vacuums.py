@@ -19,11 +19,8 @@ _LONGEST_WAIT_S = 30.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
-class VacuumUnderWayError(EngineError):
+class VacuumUnderWayError(EngineError, code="LAKE_VACUUM_UNDER_WAY", sqlstate="40001"):
     """A VACUUM with a short retention may be deleting files a commit was to add."""
-
-    code = "LAKE_VACUUM_UNDER_WAY"
-    sqlstate = "40001"
 
     def __init__(self, table: str, version: int) -> None:
         super().__init__(

@@ -28,10 +28,8 @@ PATIENCE = _QUEUED + timedelta(seconds=settings.READ_SECONDS)
 """Age at which an unanswered read counts as abandoned."""
 
 
-class TooManyReadsError(RequestError):
+class TooManyReadsError(RequestError, code="LAKE_TOO_MANY_READS"):
     """A person has as many reads at work as one person may."""
-
-    code = "LAKE_TOO_MANY_READS"
 
     def __init__(self, count: int) -> None:
         super().__init__(
@@ -40,11 +38,8 @@ class TooManyReadsError(RequestError):
         )
 
 
-class ReadStoppedError(EngineError):
+class ReadStoppedError(EngineError, code="LAKE_READ_STOPPED", sqlstate="54000"):
     """A read took more time or memory than a read for a page may."""
-
-    code = "LAKE_READ_STOPPED"
-    sqlstate = "54000"
 
     def __init__(self, limit: str) -> None:
         super().__init__(
@@ -63,11 +58,8 @@ class ReadStoppedError(EngineError):
         return cls(f"{size // 1024**2:,} MiB of memory")
 
 
-class ReadCancelledError(EngineError):
+class ReadCancelledError(EngineError, code="LAKE_READ_CANCELLED", sqlstate="57014"):
     """A person cancelled the read."""
-
-    code = "LAKE_READ_CANCELLED"
-    sqlstate = "57014"
 
     def __init__(self) -> None:
         super().__init__("The read was cancelled.", "Request it again.")

@@ -4,11 +4,8 @@ from engine.errors import EngineError, OperationCancelledError, RequestError
 from engine.words import count_noun
 
 
-class ReadOnlyError(EngineError):
+class ReadOnlyError(EngineError, code="LAKE_READ_ONLY", sqlstate="25006"):
     """This installation takes no jobs."""
-
-    code = "LAKE_READ_ONLY"
-    sqlstate = "25006"
 
     def __init__(self) -> None:
         super().__init__(
@@ -16,11 +13,8 @@ class ReadOnlyError(EngineError):
         )
 
 
-class NotPermittedError(EngineError):
+class NotPermittedError(EngineError, code="LAKE_NOT_PERMITTED", sqlstate="42501"):
     """The person's role is below the job's required role."""
-
-    code = "LAKE_NOT_PERMITTED"
-    sqlstate = "42501"
 
     def __init__(self, what: str, action: str, table: str) -> None:
         super().__init__(
@@ -30,11 +24,8 @@ class NotPermittedError(EngineError):
         self.action, self.table = action, table
 
 
-class RequesterGoneError(EngineError):
+class RequesterGoneError(EngineError, code="LAKE_REQUESTER_GONE", sqlstate="42501"):
     """The requester's account no longer exists: nobody has the required rights."""
-
-    code = "LAKE_REQUESTER_GONE"
-    sqlstate = "42501"
 
     def __init__(self) -> None:
         super().__init__(
@@ -43,10 +34,8 @@ class RequesterGoneError(EngineError):
         )
 
 
-class IdempotencyMismatchError(RequestError):
+class IdempotencyMismatchError(RequestError, code="LAKE_IDEMPOTENCY_KEY_REUSED"):
     """The key was used within a day for another request."""
-
-    code = "LAKE_IDEMPOTENCY_KEY_REUSED"
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -56,10 +45,8 @@ class IdempotencyMismatchError(RequestError):
         )
 
 
-class UploadNotFoundError(RequestError):
+class UploadNotFoundError(RequestError, code="LAKE_UPLOAD_NOT_FOUND"):
     """A source names uploads, and none of them is the person's."""
-
-    code = "LAKE_UPLOAD_NOT_FOUND"
 
     def __init__(self, uri: str) -> None:
         super().__init__(
@@ -69,10 +56,8 @@ class UploadNotFoundError(RequestError):
         )
 
 
-class TooManyJobsError(RequestError):
+class TooManyJobsError(RequestError, code="LAKE_TOO_MANY_JOBS"):
     """A person has as many unfinished jobs of a kind as one person may."""
-
-    code = "LAKE_TOO_MANY_JOBS"
 
     def __init__(self, noun: str, limit: int) -> None:
         super().__init__(
@@ -82,20 +67,16 @@ class TooManyJobsError(RequestError):
         self.limit = limit
 
 
-class JobStateError(RequestError):
+class JobStateError(RequestError, code="LAKE_JOB_STATE"):
     """The job's state does not allow the request."""
-
-    code = "LAKE_JOB_STATE"
 
     def __init__(self, what: str, state: str) -> None:
         super().__init__(f"A job that is {state} cannot be {what}.", "Reload the job.")
         self.state = state
 
 
-class TimeLimitError(OperationCancelledError):
+class TimeLimitError(OperationCancelledError, code="LAKE_TIME_LIMIT"):
     """The job ran longer than it may."""
-
-    code = "LAKE_TIME_LIMIT"
 
     def __init__(self, seconds: int) -> None:
         super().__init__(
@@ -105,10 +86,8 @@ class TimeLimitError(OperationCancelledError):
         self.time_limit_s = seconds
 
 
-class LeaseLostError(OperationCancelledError):
+class LeaseLostError(OperationCancelledError, code="LAKE_LEASE_LOST"):
     """Another worker has the job now: this one may no longer write to its row."""
-
-    code = "LAKE_LEASE_LOST"
 
     def __init__(self) -> None:
         super().__init__("The lease of this job went to another worker.")

@@ -64,12 +64,13 @@ def codes() -> Mapping[str, str]:
 
 def _code_of(node: ast.ClassDef) -> str:
     """Return the `code` of an error class, "" if it has none of ours."""
+    given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
     for line in node.body:
         names = line.targets if isinstance(line, ast.Assign) else []
         if any(isinstance(name, ast.Name) and name.id == "code" for name in names):
-            value = _value(line.value)  # type: ignore[attr-defined]  # an assignment
-            return value if isinstance(value, str) and value.startswith("LAKE_") else ""
-    return ""
+            given.append(line.value)  # type: ignore[attr-defined]  # an assignment
+    value = _value(given[0]) if given else ""
+    return value if isinstance(value, str) and value.startswith("LAKE_") else ""
 
 
 def _row(line: str, defaults: list[str | None]) -> str:
