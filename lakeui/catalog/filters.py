@@ -17,13 +17,23 @@ MAX_INT64 = 2**63 - 1
 BY_TABLE = "Table, by id or name"
 PARTITION_VERSIONS = 200  # versions whose files are searched
 MAX_ID_DIGITS = 18  # digits that always fit a 64-bit column
+TABLE_TEXTS = ("name", "uri", "description")
 LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
 class TableFilter(django_filters.FilterSet):
     """Tables with their `health`, by name, health, isolation level and row-level concurrency."""
 
-    q = TextFilter(method="filter_q", label="Text", help_text="Name, place or description holds")
+    q = TextFilter(
+        method="filter_q",
+        label="Text",
+        help_text="Name, place and description hold each of its words",
+    )
+    namespace = TextFilter(
+        method="filter_namespace",
+        label="Namespace",
+        help_text="The first part of the name, before a dot",
+    )
     health = django_filters.ChoiceFilter(
         choices=Health.choices, field_name="health", label="Health"
     )
@@ -50,9 +60,12 @@ class TableFilter(django_filters.FilterSet):
         fields: list[str] = []
 
     def filter_q(self, tables: QuerySet[Table], _name: str, text: str) -> QuerySet[Table]:
-        return tables.filter(
-            Q(name__icontains=text) | Q(uri__icontains=text) | Q(description__icontains=text)
-        )
+        return tables.filter(match_words(text, *TABLE_TEXTS))
+
+    def filter_namespace(
+        self, tables: QuerySet[Table], _name: str, namespace: str
+    ) -> QuerySet[Table]:
+        return tables.filter(name__startswith=f"{namespace}.")
 
 
 class CommitFilter(django_filters.FilterSet):
@@ -131,6 +144,20 @@ class LiveFileFilter(django_filters.FilterSet):
         self, files: QuerySet[LiveFile], _name: str, value: bool
     ) -> QuerySet[LiveFile]:
         return files.filter(deleted_row_count__gt=0) if value else files.filter(deleted_row_count=0)
+
+
+def match_words(text: str, *fields: str) -> Q:
+    """Return the condition for rows that hold every word of a text, each in any of the fields."""
+    matches = Q()
+    for word in text.split():
+        matches &= Q(*((f"{field}__icontains", word) for field in fields), _connector=Q.OR)
+    return matches
+
+
+def list_namespaces(tables: QuerySet[Table]) -> list[tuple[str, int]]:
+    """List the first parts of dotted names with their numbers of tables, the most first."""
+    names = tables.order_by().filter(name__contains=".").values_list("name", flat=True)
+    return Counter(name.partition(".")[0] for name in names).most_common()
 
 
 def filter_by_table(text: str) -> Q:

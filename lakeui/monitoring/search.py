@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import MAX_ID_DIGITS, TABLE_TEXTS, match_words
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.filters import visible_conflicts
@@ -29,6 +29,7 @@ _COMMITS_LOOKED_THROUGH = 2_000
 _COMMITS_OF_ALL_LOOKED_THROUGH = 20_000
 _UUID_START = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,32}")
 _NEXT_DIGIT = dict(zip("0123456789abcdef", "123456789abcdefg", strict=True))
+_CODE = re.compile(r"\b(DELTA_[A-Z_]+)\.([A-Z_]+)")  # and its sub-class
 _VERSION = re.compile(rf"^(?:(?P<table>[\w.-]+)[@\s]+)?v(?P<version>\d{{1,{MAX_ID_DIGITS}}})$")
 
 
@@ -68,17 +69,15 @@ class SearchResults:
 
 
 def search(user: Person, text: str) -> SearchResults:
-    """Return the results for a name, a version (v7, orders v7), an id or a word of an error."""
+    """Return the results for words of a name or an error, a version (v7, orders v7) or an id."""
     text = text.strip()[:MAX_TEXT]
     if not text:
         return SearchResults()
-    named = visible_tables(user).filter(
-        Q(name__icontains=text) | Q(uri__icontains=text) | Q(description__icontains=text)
-    )
+    named = visible_tables(user).filter(match_words(text, *TABLE_TEXTS))
     tables = list(named.order_by("name")[:SHOWN])
     if _VERSION.match(text):  # nobody looks for a word that reads like a version
         return SearchResults(tables, versions=_versions(user, text))
-    said = Q(exception__icontains=text) | Q(code__icontains=text) | Q(message__icontains=text)
+    said = match_words(_CODE.sub(r"\1 \2", text), "exception", "code", "subclass", "message")
     conflicts = visible_conflicts(user).select_related("table").filter(said | _match_number(text))
     return SearchResults(
         tables,
@@ -99,16 +98,25 @@ def uuid_in(text: str) -> UUID | None:
 
 
 def _jobs(user: Person, text: str) -> list[Job]:
-    """Return matching jobs; hidden words find none."""
+    """Return the jobs with this id, its first digits or these words; hidden words find none."""
     jobs, reader = visible_jobs(user).select_related("table"), Reader(user)
-    job_id = uuid_in(text)
-    if job_id:
-        return [redact_job(job, reader) for job in jobs.filter(pk=job_id)]
-    asked = jobs.filter(Q(statement__icontains=text) | Q(error_message__icontains=text))
+    if by_id := _match_job_id(text):
+        redacted = [redact_job(job, reader) for job in jobs.filter(by_id)[:SHOWN]]
+        if redacted or uuid_in(text):
+            return redacted
+    asked = jobs.filter(match_words(text, "statement", "error_code", "error_message"))
     if reader.sees_all:
         return list(asked[:SHOWN])
     readable: Iterator[Job] = (job for job in asked.iterator() if reader.may_read(job))
     return list(islice(readable, SHOWN))
+
+
+def _match_job_id(text: str) -> Q | None:
+    """Match ids that begin with these digits, at least four: a range, which the key finds."""
+    if not _UUID_START.fullmatch(text.lower()):
+        return Q(pk=uuid) if (uuid := uuid_in(text)) else None
+    digits = text.replace("-", "")[:32]
+    return Q(pk__range=(UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))))
 
 
 def _versions(user: Person, text: str) -> list[Commit]:

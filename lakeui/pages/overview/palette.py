@@ -1,6 +1,6 @@
 """The command palette's entries beside search results: pages, settings and actions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import MAX_ID_DIGITS, match_words
 from lakeui.catalog.models import Table
 from lakeui.pages.table_head import TABS
 
@@ -22,32 +22,64 @@ _PROPERTIES = (
 )  # fmt: skip
 _ON_ISOLATION = frozenset({"isolationLevel", "enableDeletionVectors", "enableRowTracking"})
 _ACTIONS = (
-    ("optimize", "Optimize"),
-    ("vacuum", "Vacuum"),
-    ("append", "Insert into"),
-    ("delete", "Delete rows of"),
-    ("update", "Update rows of"),
-    ("merge", "Merge into"),
+    ("optimize", "Optimize", "compact small files"),
+    ("vacuum", "Vacuum", "clean up remove old files"),
+    ("append", "Insert into", "append add write rows"),
+    ("delete", "Delete rows of", "remove erase"),
+    ("update", "Update rows of", "change set"),
+    ("merge", "Merge into", "upsert"),
 )
+"""The kind of a job, its label, and other words that people look for it by."""
+_ACTED_ON = 3  # tables to which an action is offered
 
 
 @dataclass(frozen=True, slots=True)
 class PaletteEntry:
-    """A line of the palette. With `press` it presses that button of the page instead."""
+    """A line of the palette, also found by its `words`.
+
+    With `press` it presses that button of the page instead.
+    """
 
     kind: str
     label: str
     address: str
     press: str = ""
+    words: str = ""
+
+    def matches(self, words: Iterable[str]) -> bool:
+        """Whether its label or its other words contain each of these."""
+        text = f"{self.label} {self.words}".casefold()
+        return all(word in text for word in words)
 
 
 def list_matching_entries(request: HttpRequest, text: str) -> list[PaletteEntry]:
-    """List entries whose label contains every word of the text; those of the open table first."""
+    """List entries that every word of the text describes; those of the open table first."""
     words = text.casefold().split()
     table = _open_table(request)
     entries = [*(_iter_table_entries(request, table) if table else ()), *_everywhere(request)]
-    matching = (entry for entry in entries if all(w in entry.label.casefold() for w in words))
-    return list(matching)[:OFFERED]
+    matching = [entry for entry in entries if entry.matches(words)]
+    if not matching and not settings.READ_ONLY:
+        matching = list(_iter_actions_on_named_tables(request, words))
+    return matching[:OFFERED]
+
+
+def _iter_actions_on_named_tables(
+    request: HttpRequest, words: Sequence[str]
+) -> Iterator[PaletteEntry]:
+    """Yield actions that some of the words describe, on tables whose names hold the others."""
+    for kind, label, more in _ACTIONS:
+        names = [word for word in words if word not in f"{label} {more}".casefold()]
+        if not names or len(names) == len(words):
+            continue
+        tables = tables_where(request.user, action_for_kind(kind, {}))
+        named = tables.filter(match_words(" ".join(names), "name")).only("name")
+        for table in named.order_by("name")[:_ACTED_ON]:
+            yield _build_action(table, kind, label, more)
+
+
+def _build_action(table: Table, kind: str, label: str, words: str) -> PaletteEntry:
+    address = _link("job-new", table=table.pk, kind=kind)
+    return PaletteEntry("Action", f"{label} {table.name}", address, words=words)
 
 
 def _open_table(request: HttpRequest) -> Table | None:
@@ -70,10 +102,9 @@ def _iter_table_entries(request: HttpRequest, table: Table) -> Iterator[PaletteE
         yield PaletteEntry(
             "Action", f"New statement on {table.name}", _link("job-new", table=table.pk)
         )
-    for kind, label in _ACTIONS:
+    for kind, label, more in _ACTIONS:
         if maintains or may(request.user, action_for_kind(kind, {}), table):
-            address = _link("job-new", table=table.pk, kind=kind)
-            yield PaletteEntry("Action", f"{label} {table.name}", address)
+            yield _build_action(table, kind, label, more)
     if maintains:
         yield from _settings_of(table)
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.catalog.filters import TableFilter
+from lakeui.catalog.filters import TableFilter, list_namespaces
 from lakeui.catalog.health import Health
 from lakeui.catalog.syncs import ask_worker
 from lakeui.monitoring.recent_conflicts import list_aborted_since
@@ -44,6 +44,9 @@ COLUMNS = {
 }
 
 
+_FEW, _NAMESPACES = 25, 12
+
+
 @login_required
 def table_list(request: HttpRequest) -> HttpResponseBase:
     tables = annotate_health(visible_tables(request.user)).order_by("name")
@@ -61,6 +64,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
     context = {
         "listing": listing,
         "counts": counts,
+        "namespaces": list_namespaces(tables)[:_NAMESPACES] if counts["all"] > _FEW else (),
         "sums": sums,
         "to_look_at": select_aborted_tables(
             {table.pk: table.aborted_in_a_day or 0 for table in listing.page}

@@ -11,7 +11,7 @@ from engine.schema.types import LONG, STRING, StructField, StructType
 from lakeui.catalog.models import TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.monitoring.search import search
-from tests.lakeui.factories import make_commit, make_table, make_user
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
 
 pytestmark = pytest.mark.django_db
 TXN = "0fabc901-1111-4222-8333-444455556666"
@@ -74,3 +74,39 @@ def test_nobody_finds_columns_and_writers_of_tables_that_are_not_theirs(orders):
     TableGrant.objects.create(table=orders, user=stranger, role=Role.VIEWER)
     assert search(make_user("other"), "gdpr").count == 0
     assert [w.name for w in search(stranger, "gdpr").writers] == ["Gdpr-Eraser"]
+
+
+def test_a_table_is_found_by_parts_of_its_name_in_any_order(owner, orders):
+    make_table("sales.returns")
+    for text in ("sales orders", "ORD sal", "sales.orders", "demo-lake orders"):
+        assert [table.name for table in search(owner, text).tables] == ["sales.orders"], text
+    assert search(owner, "sales nothing").tables == []
+
+
+def test_a_job_is_found_by_the_first_digits_of_its_id_and_by_words_of_its_error(owner, orders):
+    failed = make_job(
+        orders, state="failed", error_code="LAKE_BAD_ROWS",
+        error_message="customers.csv holds 4 rows that do not fit: line 118 has 'n/a' for a number.",
+    )  # fmt: skip
+    other = make_job(orders)
+    for job in (failed, other):
+        for text in (
+            str(job.pk)[:8],
+            str(job.pk)[:13],
+            str(job.pk),
+            job.pk.hex,
+            str(job.pk).upper(),
+        ):
+            assert job in search(owner, text).jobs, text
+    for text in ("LAKE_BAD_ROWS", "bad_rows", "rows fit line", "customers n/a"):
+        assert search(owner, text).jobs == [failed], text
+
+
+def test_a_conflict_is_found_by_its_code_its_subclass_and_words_of_its_message(owner, orders):
+    conflict = make_conflict(orders)
+    for text in (
+        "DELTA_CONCURRENT_DELETE_READ", "DELTA_CONCURRENT_DELETE_READ.ROW_LEVEL_CHANGES",
+        "row_level_changes", "deleted reading changes", f"c-{conflict.pk}",
+    ):  # fmt: skip
+        assert search(owner, text).conflicts == [conflict], text
+    assert search(owner, "DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES").conflicts == []

@@ -96,6 +96,23 @@ def test_a_list_tells_its_totals_and_the_next_page_keeps_the_filter(client_for, 
     assert "?q=sales&amp;page=2" in body
 
 
+def test_many_tables_are_grouped_by_the_first_part_of_their_names(client_for, db):
+    for number in range(26):
+        make_table(f"{'crm' if number % 3 else 'sales'}.table_{number}")
+    make_table("alone")
+    client = client_for("viewer")
+    groups = (
+        client.get("/tables/").text.partition('aria-label="Namespaces"')[2].partition("</nav>")[0]
+    )
+    assert re.findall(r"namespace=(\w+)", groups) == ["crm", "sales"]
+    assert "17" in groups
+    body = client.get("/tables/?namespace=sales&q=table").text
+    assert "9 tables" in body
+    assert "crm.table_1<" not in body
+    Table.objects.filter(name__startswith="crm").delete()
+    assert 'aria-label="Namespaces"' not in client.get("/tables/").text
+
+
 def test_an_empty_lake_names_the_next_step(client_for, db):
     assert "Register a table" in client_for("owner").get("/tables/").content.decode()
     body = client_for("viewer").get("/tables/").content.decode()

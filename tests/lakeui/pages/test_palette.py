@@ -5,6 +5,9 @@ import re
 
 import pytest
 
+from lakeui.jobs.models import Job
+from tests.lakeui.factories import make_table
+
 HTMX = {"HX-Request": "true"}
 
 
@@ -37,6 +40,21 @@ def test_pages_and_actions_of_the_open_table_come_first(client_for, lake):
     assert found["Vacuum sales.orders"] == f"/jobs/new/?table={lake.table.pk}&kind=vacuum"
     setting = options(client_for("owner"), "isolationlevel", table=lake.table.pk)
     assert setting["delta.isolationLevel of sales.orders"].endswith("/isolation/")
+
+
+def test_an_action_is_found_by_any_of_its_words_and_of_its_table(client_for, lake):
+    make_table("crm.orders")
+    Job.objects.all().delete()  # a statement is found too
+    for text in ("compact sales", "sales.orders optimize", "small files sales ord"):
+        address = f"/jobs/new/?table={lake.table.pk}&kind=optimize"
+        assert address in options(client_for("owner"), text).values(), text
+        assert address not in options(client_for("viewer"), text).values(), text
+    assert list(options(client_for("owner"), "upsert orders")) == [
+        "Merge into crm.orders",
+        "Merge into sales.orders",
+    ]
+    compact = options(client_for("owner"), "compact", table=lake.table.pk)
+    assert next(iter(compact)) == "Optimize sales.orders"
 
 
 def test_nothing_is_offered_that_the_person_may_not_do(client_for, lake, settings):
