@@ -80,6 +80,7 @@ class AdviceSerializer(serializers.Serializer[Any]):
     undecidable = serializers.IntegerField(help_text="Losses like it of which it cannot be told.")
     condition = RecordedField(help_text="What to add to the write's own condition.")
     sql = RecordedField(help_text="The statement with that condition.")
+    rest_sql = RecordedField(help_text="The statement for the rows that the condition leaves out.")
     is_advised = serializers.BooleanField()
 
 

@@ -51,7 +51,8 @@ class ConflictAdvice:
 
     It would have avoided `helped` of `of` similar conflicts; `undecidable` more are not counted.
     `act` is where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
-    "isolation"; "" if elsewhere. `condition` is to be added to the write's own.
+    "isolation"; "" if elsewhere. `condition` is to be added to the write's own; `rest_sql` is the
+    statement for the rows that `sql` leaves out.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class ConflictAdvice:
     history: str = ""
     act: str = ""
     sql: str = ""
+    rest_sql: str = ""
     condition: str = ""
     is_advised: bool = True
 
@@ -135,8 +137,9 @@ def _narrow(
     text = (
         f"Add `AND {proposed.condition}`. The files that both touched hold {proposed.column} {where};"
         f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
-        f" and files outside are not even opened{fewer}."
+        f" and files outside are not even opened{fewer}. {_describe_rest(proposed, about)}"
     )
+    whole = sides.current.statement_is_whole
     yield ConflictAdvice(
         kind="narrow",
         title="Narrow the condition",
@@ -147,11 +150,23 @@ def _narrow(
         undecidable=len(judged) - len(decided),
         history="{helped} of {of} aborted attempts of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
-        sql=narrow_statement(conflict, proposed.condition)
-        if sides.current.statement_is_whole
-        else "",
+        sql=narrow_statement(conflict, proposed.condition) if whole else "",
+        rest_sql=narrow_statement(conflict, proposed.rest) if whole else "",
         condition=proposed.condition,
     )
+
+
+def _describe_rest(proposed: Narrowing, about: str) -> str:
+    """Describe the rows that the narrowed write leaves as they are."""
+    if proposed.rows_before is None or proposed.rows_after is None:
+        left = "The other rows stay as they are"
+    else:
+        before, after = proposed.rows_before, proposed.rows_after
+        left = (
+            f"It changes {about or 'at least '}{after:,} of {count_noun(before, 'row')} and leaves"
+            f" up to {before - after:,} as they are"
+        )
+    return f"{left}: run a second statement for them, with `AND {proposed.rest}`."
 
 
 def _move(conflict: Conflict, sides: BothSides, like: SimilarConflicts) -> Iterator[ConflictAdvice]:

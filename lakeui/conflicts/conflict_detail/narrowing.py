@@ -25,10 +25,13 @@ _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 class Narrowing:
     """A `condition` to add by AND. `share` of the write's changed rows remain in its reach.
 
-    `files_before` become `files_after`; `is_sample` if not every file was recorded.
+    `rest` is the condition of the rows that it leaves out. `files_before` become `files_after`, and
+    at least `rows_after` of `rows_before` rows are changed; rows are None if not every file has
+    them. `is_sample` if not every file was recorded.
     """
 
     condition: str
+    rest: str
     column: str
     is_above: bool
     bound: str
@@ -37,6 +40,8 @@ class Narrowing:
     share: float
     files_before: int
     files_after: int
+    rows_before: int | None
+    rows_after: int | None
     is_sample: bool
 
     def would_have_passed(self, other: SimilarConflict) -> bool | None:
@@ -65,8 +70,12 @@ def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing |
     literal = _literal(conflict, bound)
     if share < _LEAST_KEPT or literal is None:
         return None
+    column = name_sql(conflict.order_column)
+    counted = all(file.row_count is not None for file in changed)
+    in_all = decision.current_changes.rows_changed
     return Narrowing(
-        condition=f"{name_sql(conflict.order_column)} {'>' if is_above else '<'} {literal}",
+        condition=f"{column} {'>' if is_above else '<'} {literal}",
+        rest=f"({column} {'<=' if is_above else '>='} {literal} OR {column} IS NULL)",
         column=conflict.order_column,
         is_above=is_above,
         bound=bound,
@@ -75,6 +84,8 @@ def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing |
         share=share,
         files_before=len(changed),
         files_after=len(kept),
+        rows_before=in_all if in_all is not None or not counted else _rows(changed),
+        rows_after=_rows(kept) if counted else None,
         is_sample=len(changed) < decision.current_changes.files_changed,
     )
 

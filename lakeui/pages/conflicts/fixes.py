@@ -28,12 +28,16 @@ _PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class FixAction:
-    """A fix, its button's address and label, and the result of its trial."""
+    """A fix, its button's address and label, and the result of its trial.
+
+    `rest_address` is the form of a statement for the rows that the fix leaves out.
+    """
 
     advice: ConflictAdvice
     address: str
     label: str
     tried: TrialAnswer | None = None
+    rest_address: str = ""
 
     @property
     def verdict(self) -> str:
@@ -96,11 +100,15 @@ def _act(
     elif table is None or not may_write:
         pass
     elif piece.act == "sql" and piece.sql:
-        query = urlencode({"table": table, "sql": piece.sql})
-        address, label = f"{reverse('job-new')}?{query}", "Open as a new job"
+        address, label = _form_address(conflict, piece.sql), "Open as a new job"
     elif piece.act == "schedules":
         address, label = f"{reverse('schedule-list')}?table={table}", "Open schedules"
     elif piece.is_advised and piece.act in _PAGES:
         page, query, label = _PAGES[piece.act]
         address = reverse(page, args=[table]) + query
-    return FixAction(piece, address, label, tried)
+    rest = _form_address(conflict, piece.rest_sql) if may_write and piece.rest_sql else ""
+    return FixAction(piece, address, label, tried, rest)
+
+
+def _form_address(conflict: Conflict, sql: str) -> str:
+    return f"{reverse('job-new')}?{urlencode({'table': conflict.table_id, 'sql': sql})}"

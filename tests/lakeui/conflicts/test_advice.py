@@ -74,6 +74,12 @@ def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(conflict
     assert "not even opened: 20 of 46 are left." in advised.text
     command = parse_statement(advised.sql)
     assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
+    rest = "(order_date <= '2026-09-28' OR order_date IS NULL)"
+    assert parse_statement(advised.rest_sql).where == (
+        f"(status = 'open' OR channel = 'web') AND {rest}"
+    )
+    assert "of 812,406 rows" in advised.text
+    assert f"run a second statement for them, with `AND {rest}`." in advised.text
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a.b", "select", "q`'\"", "\u202edate", "😀"])
