@@ -46,6 +46,17 @@
     }
   });
 
+  // What an ellipsis cuts is whole in a title.
+  document.addEventListener("pointerover", ({ target }) => {
+    for (let box = target; box?.closest(".data, .tag, .facts"); box = box.parentElement) {
+      if (box.title) return;
+      if (box.scrollWidth > box.clientWidth && box.matches("td, th, td *, th *, .tag, dd")) {
+        box.title = box.innerText;
+        return;
+      }
+    }
+  });
+
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-send-on-change]");
     if (form) form.requestSubmit();

@@ -8,10 +8,16 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import resolve
 from playwright.sync_api import expect
 
+from lakeui.jobs.models import Job, Schedule
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
 from tests.lakeui.pages.conftest import PAGES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 LEGIBLE = Path(__file__).with_name("legible.js").read_text(encoding="utf-8")
+BROAD = """() => [...document.querySelectorAll(".scroll:has(> .data)")].filter(
+  box => box.scrollWidth > box.clientWidth * 1.25
+).map(box => `${box.getAttribute("aria-label") || box.getAttribute("aria-labelledby")}: ` +
+  `${box.scrollWidth} px in ${box.clientWidth}`)"""
 YESTERDAY = """() => {
   for (const time of document.querySelectorAll("time:not(.log *)"))  // a log has no days
     if (/^\\d\\d:\\d\\d/.test(time.textContent.trim())) time.prepend("30 Sep ");
@@ -183,3 +189,95 @@ def test_why_rows_are_told_apart_is_never_cut_where_the_facts_stand_in_one_line(
         ".facts-table dd", has=overview_page.locator("[title*='clustered']")
     )
     assert reason.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+LONG_NAME = (
+    "analytics_of_all_regions." + "orders_by_customer_and_channel_" * 5 + "for_finance_and_audit"
+)
+LONG_CONDITION = " OR ".join(f"status = 'state-{number:04}'" for number in range(180))
+LONG_STATEMENT = f"UPDATE t SET discount = 0.15 WHERE {LONG_CONDITION}"  # noqa: S608 - never run
+
+
+@pytest.fixture
+def long_names(story):
+    """A table whose names and statements are as long as they come, with something of every kind."""
+    columns = [f"measure_{number:02}_of_the_period" for number in range(58)]
+    fields = [
+        {"name": name, "type": "decimal(38,18)", "nullable": True, "metadata": {}}
+        for name in ("id", "column_" * 28 + "last", *columns)
+    ]
+    writer = make_user("service-account-of-the-nightly-reconciliation-of-all-regions" * 2)
+    table = make_table(
+        LONG_NAME, schema={"type": "struct", "fields": fields}, version=3,
+        clustering_columns=[fields[1]["name"], columns[0], columns[1]],
+    )  # fmt: skip
+    for version, operation in enumerate(("CREATE TABLE", "WRITE", "UPDATE", "DELETE")):
+        where = {"predicate": LONG_CONDITION} if version > 1 else {}
+        make_commit(
+            table, version, operation, user_name=writer.username, operation_parameters=where
+        )
+    failed = make_job(
+        table, "update", statement=LONG_STATEMENT, state=Job.State.FAILED, requested_by=writer,
+        error_code="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", error_message=LONG_STATEMENT,
+        parameters={"where": LONG_CONDITION},
+    )  # fmt: skip
+    running = make_job(table, "update", statement=LONG_STATEMENT, state=Job.State.RUNNING)
+    conflict = make_conflict(
+        table, job=failed, current_user_name=writer.username, winner_user_name=writer.username,
+        winning_version=3, read_version=1, current_predicate=LONG_CONDITION,
+    )  # fmt: skip
+    schedule = Schedule.objects.create(
+        table=table, name="schedule-" * 20, kind="update", parameters=failed.parameters,
+        cron="0 3 * * *", owner=writer, enabled=True,
+    )  # fmt: skip
+    paths = {name: path for name, path in PAGES.items() if name not in ("job log", "row diff")}
+    keys = {"table": table.pk, "job": failed.pk, "conflict": conflict.pk}
+    yield table, [path.format(**keys) for path in paths.values()] + [
+        f"/jobs/{running.pk}/", f"/jobs/new/?table={table.pk}&kind=update",
+        f"/search/?q={LONG_NAME[:60]}", f"/schedules/{schedule.pk}/edit/",
+        f"/tables/{table.pk}/history/?open=3", "/?heat=partition&show=attention",
+    ]  # fmt: skip
+    for row in (schedule, conflict, failed, running, table, writer):
+        row.delete()
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_long_names_and_statements_leave_every_page_readable(overview_page, long_names, width):
+    overview_page.set_viewport_size({"width": width, "height": 900})
+    faults = []
+    for path in long_names[1]:
+        answer = overview_page.goto(path)
+        assert answer.status == 200, path
+        if overview_page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append(f"{path}: scrolls sideways")
+        faults += [f"{path}: {fault}" for fault in overview_page.evaluate(LEGIBLE)]
+        if width >= 1280:
+            faults += [f"{path}: {fault}" for fault in overview_page.evaluate(BROAD)]
+    assert "\n".join(faults) == ""
+
+
+def test_long_names_leave_statements_types_and_entries_their_room(overview_page, long_names):
+    table, _ = long_names
+    overview_page.set_viewport_size({"width": 1280, "height": 900})
+    overview_page.goto("/jobs/")
+    assert overview_page.locator("td.what").first.bounding_box()["width"] >= 200
+    overview_page.goto(f"/tables/{table.pk}/schema/")
+    kind = overview_page.get_by_role("columnheader", name="Type").bounding_box()
+    assert kind["x"] + kind["width"] < 1280
+    overview_page.goto(f"/tables/{table.pk}/history/")
+    heights = "rows => rows.map(row => row.getBoundingClientRect().height)"
+    assert max(overview_page.locator("tr[id^=v]").evaluate_all(heights)) <= 52
+    overview_page.goto("/audit/")
+    entries = overview_page.get_by_role("region", name="Entries")
+    assert entries.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+def test_a_telephone_shows_a_tab_below_a_short_head_and_attention_without_moving(
+    overview_page, story
+):
+    overview_page.set_viewport_size({"width": 390, "height": 844})
+    overview_page.goto(f"/tables/{story.orders.pk}/history/")
+    assert overview_page.locator("nav.tabs").bounding_box()["y"] < 400
+    overview_page.goto("/attention/")
+    for region in overview_page.locator(".scroll").all():
+        assert region.evaluate("each => each.scrollWidth <= each.clientWidth")
