@@ -12,29 +12,10 @@ ANY_TABLE = "t"
 """A statement's name for the table of its run or job."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATEMENT_WORDS = frozenset(
-    [
-        "TABLE",
-        "WITH",
-        "WHEN",
-        "THEN",
-        "ON",
-        "SET",
-        "VALUES",
-        "RETAIN",
-        "LITE",
-        "FULL",
-        "DRY",
-        "ZORDER",
-        "APPLY",
-        "AS",
-        "PARTITION",
-        "TO",
-        "DELTA",
-        "IF",
-        "BY",
-        "REPLACE",
-        "SELECT",
-    ]
+    (
+        *("TABLE", "WITH", "WHEN", "THEN", "ON", "SET", "VALUES", "RETAIN", "LITE", "FULL", "DRY"),
+        *("ZORDER", "APPLY", "AS", "PARTITION", "TO", "DELTA", "IF", "BY", "REPLACE", "SELECT"),
+    )
 )
 
 

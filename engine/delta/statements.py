@@ -67,28 +67,11 @@ _REFUSED = frozenset(
     ]
 )
 _READS = frozenset(
-    [
-        "SELECT",
-        "WITH",
-        "FROM",
-        "VALUES",
-        "TABLE",
-        "EXPLAIN",
-        "INSERT",
-        "DELETE",
-        "UPDATE",
-        "MERGE",
-        "CREATE",
-        "REPLACE",
-        "CACHE",
-        "COMMENT",
-        "MAP",
-        "REDUCE",
-        "BEGIN",
-        "DECLARE",
-        "EXECUTE",
-        "(",
-    ]
+    (
+        *("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "INSERT", "DELETE", "UPDATE"),
+        *("MERGE", "CREATE", "REPLACE", "CACHE", "COMMENT", "MAP", "REDUCE", "BEGIN", "DECLARE"),
+        *("EXECUTE", "("),
+    )
 )
 """First words of statements that Spark's parser knows and that may name a Delta table."""
 _CHANGES: dict[str, Callable[[Handle, Java], DataFrame]] = {

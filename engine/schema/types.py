@@ -15,20 +15,8 @@ from engine.errors import InvalidSchemaError
 
 PRIMITIVES = frozenset(
     (
-        "string",
-        "long",
-        "integer",
-        "short",
-        "byte",
-        "float",
-        "double",
-        "boolean",
-        "binary",
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-        "variant",
-        "void",
+        *("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary"),
+        *("date", "timestamp", "timestamp_ntz", "variant", "void"),
     )
 )
 

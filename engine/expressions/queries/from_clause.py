@@ -31,41 +31,17 @@ _JOINS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FULL", "JOIN"), "full"),
 )
 _ENDS = frozenset(
-    [
-        "FROM",
-        "WHERE",
-        "HAVING",
-        "QUALIFY",
-        "LIMIT",
-        "OFFSET",
-        "UNION",
-        "EXCEPT",
-        "MINUS",
-        "INTERSECT",
-        "WINDOW",
-        "ON",
-        "USING",
-        "NATURAL",
-        "LATERAL",
-    ]
+    (
+        *("FROM", "WHERE", "HAVING", "QUALIFY", "LIMIT", "OFFSET", "UNION", "EXCEPT", "MINUS"),
+        *("INTERSECT", "WINDOW", "ON", "USING", "NATURAL", "LATERAL"),
+    )
 )
 _PAIRS = (("GROUP", "BY"), ("ORDER", "BY"), ("DRY", "RUN"))
 _OTHER = frozenset(
-    [
-        "INNER",
-        "CROSS",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "SEMI",
-        "ANTI",
-        "JOIN",
-        "GROUP",
-        "ORDER",
-        "DRY",
-        "WHEN",
-        "SET",
-    ]
+    (
+        *("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "JOIN", "GROUP", "ORDER"),
+        *("DRY", "WHEN", "SET"),
+    )
 )
 BEGINNINGS = frozenset({"SELECT", "WITH", "VALUES"})
 RESERVED = _ENDS | _OTHER
