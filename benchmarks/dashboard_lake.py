@@ -17,9 +17,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 from django.db.models import F, Model
 
-from lakeui.catalog import commit_hours
+from lakeui.catalog import hours
 from lakeui.catalog.models import Commit, LiveFile, Table
-from lakeui.conflicts import days as conflict_days
+from lakeui.conflicts import costs as conflict_days
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 
@@ -55,7 +55,7 @@ def fill(sizes: Sizes) -> None:
         LiveFile.objects.bulk_create(_live_files(table, chance), batch_size=_BATCH)
     for model in (Commit, LiveFile):
         _copy_to_the_others(model, first, len(tables))
-    commit_hours.recount()
+    hours.recount()
     jobs = Job.objects.bulk_create(_jobs(tables, owner, sizes, now, chance), batch_size=_BATCH)
     Job.objects.filter(started_at__isnull=False).update(created_at=F("started_at"))  # not just now
     JobAttempt.objects.bulk_create(_attempts(jobs, now), batch_size=_BATCH)

@@ -12,7 +12,7 @@ from typing import Any
 class Rule(StrEnum):
     """The checks of a commit, in Delta's order. The values are recorded with every conflict.
 
-    `engine.conflicts.checker.CHECKS` defines the purpose, exception and name of each.
+    `engine.conflicts.decide.checker.CHECKS` defines the purpose, exception and name of each.
     """
 
     PROTOCOL_CHANGED = "protocol_changed"
@@ -27,7 +27,7 @@ class Rule(StrEnum):
 class Subclass(StrEnum):
     """The sub-classes of Delta's conflict codes.
 
-    `engine.conflicts.exceptions` documents them and their codes.
+    `engine.conflicts.explain.exceptions` documents them and their codes.
     """
 
     WITHOUT_HINT = "WITHOUT_HINT"
@@ -70,7 +70,7 @@ class Verdict(StrEnum):
 class RemedyKind(StrEnum):
     """The kinds of remedies. The values are recorded with every conflict.
 
-    `engine.conflicts.remedies` defines when each can help and its text.
+    `engine.conflicts.explain.remedies` defines when each can help and its text.
     """
 
     CREATE_FIRST = "create_first"

@@ -6,8 +6,8 @@ from datetime import datetime
 from engine.actions.commit_info import CommitInfo
 from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
-from engine.log.definition import TableDefinition, load_definition
 from engine.log.history import iter_history, version_at
+from engine.log.replay import TableDefinition, load_definition
 from engine.log.segment import list_log_files
 from engine.schema.types import StructType
 from engine.snapshot.new_table import first_actions, layout_parameters
@@ -17,7 +17,7 @@ from engine.storage.base import Store
 from engine.storage.uri import open_store
 from engine.transaction.observer import TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits
+from engine.transaction.pending_commit import DEFAULT_LIMITS, CommitLimits
 
 
 class DeltaTable:

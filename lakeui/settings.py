@@ -88,8 +88,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "lakeui.pages.access.sign_in_again.SignInAgainMiddleware",
-    "lakeui.pages.access.preferences.ZoneMiddleware",
+    "lakeui.pages.access.sign_in.SignInAgainMiddleware",
+    "lakeui.pages.access.account.ZoneMiddleware",
     "lakeui.monitoring.audit.AuditMiddleware",
 ]
 
@@ -132,7 +132,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOCAL_ACCOUNTS = env.bool("LOCAL_ACCOUNTS", default=True)
 AUTHENTICATION_BACKENDS = [
     *(["django.contrib.auth.backends.ModelBackend"] if LOCAL_ACCOUNTS else []),
-    "lakeui.sign_on.backends.WithoutPassword",
+    "lakeui.sign_on.sessions.WithoutPassword",
 ]
 OIDC_ISSUER = env.str("OIDC_ISSUER", default="")
 OIDC_CLIENT_ID = env.str("OIDC_CLIENT_ID", default="")
@@ -364,7 +364,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
-        "lakeui.api.permissions.ChangesAllowed",
+        "lakeui.api.authentication.ChangesAllowed",
     ],
     "DEFAULT_THROTTLE_CLASSES": [
         "lakeui.api.throttles.PersonThrottle",
@@ -372,8 +372,8 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_RENDERER_CLASSES": ["lakeui.api.rendering.SafeJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["lakeui.api.rendering.BoundedJSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "lakeui.api.paging.KeysetPaging",
-    "DEFAULT_FILTER_BACKENDS": ["lakeui.api.filtering.StrictFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "lakeui.api.listing.KeysetPaging",
+    "DEFAULT_FILTER_BACKENDS": ["lakeui.api.listing.StrictFilterBackend"],
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "lakeui.api.problems.handle_exception",
     "URL_FORMAT_OVERRIDE": None,
@@ -390,7 +390,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": ENUM_NAMES,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "lakeui.api.command_schemas.describe_commands",
+        "lakeui.api.schema.describe_commands",
         "lakeui.api.schema.describe_problems",
     ],
 }

@@ -4,15 +4,15 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 
 from lakeui.api.docs import not_found
-from lakeui.pages.access import session
+from lakeui.pages.access import sign_in
 from lakeui.pages.access.admin_site import name_site
 
 name_site(admin.site)
 
 urlpatterns = [
-    path("admin/login/", session.admin_sign_in),
-    path("admin/logout/", session.SignOutView.as_view()),
-    path("admin/password_change/", session.admin_password),
+    path("admin/login/", sign_in.admin_sign_in),
+    path("admin/logout/", sign_in.SignOutView.as_view()),
+    path("admin/password_change/", sign_in.admin_password),
     path("admin/", admin.site.urls),
     path("api/v1/", include("lakeui.api.urls")),
     re_path(r"^api/", not_found),

@@ -24,11 +24,8 @@ app.conf.imports = (
     "workers.maintenance",
     "workers.preview",
     "workers.reads",
-    "workers.conflict_rows",
     "workers.conflict_trials",
     "workers.report",
-    "workers.alerts",
-    "workers.lineage",
 )
 
 

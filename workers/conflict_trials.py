@@ -1,4 +1,7 @@
-"""The task that tries the fixes of an aborted write on a copy in memory, without Spark."""
+"""The task that tries the fixes of an aborted write on a copy in memory, without Spark.
+
+The task that reads the rows shared by two writes; without Spark, within bounds.
+"""
 
 from functools import partial
 
@@ -8,11 +11,15 @@ from django.utils import timezone
 from engine.clock import SystemClock
 from engine.conflict_facts import TrialOutcome, Verdict
 from engine.operations.trial import RecordedWrite, TrialLimits, try_write
+from engine.snapshot.reader import ROW_INDEX
+from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
+from lakeui.catalog.previews import PREVIEW_COLUMNS
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
+from lakeui.conflicts.conflict_detail.both_sides import forget_old_rows
 from lakeui.conflicts.conflict_detail.trials import (
     CONTROL,
     answer_text,
@@ -20,10 +27,11 @@ from lakeui.conflicts.conflict_detail.trials import (
     command_of_conflict,
     find_winning_commands,
 )
-from lakeui.conflicts.models import Conflict, ConflictTrials
+from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
 from lakeui.jobs.command_rules import readable_table
-from lakeui.task_names import TRY_FIXES
+from lakeui.task_names import READ_CONFLICT_ROWS, TRY_FIXES
 from workers.job_tables import open_table
+from workers.preview import column_texts, row_texts
 from workers.reads import note_failure
 
 SECONDS = 20
@@ -95,3 +103,43 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
         read_version=conflict.read_version,
         winners=find_winning_commands(conflict),
     )
+
+
+_ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
+
+
+@app.task(name=READ_CONFLICT_ROWS)
+def read_conflict_rows(rows_id: int) -> None:
+    """Read the rows requested by a conflict's page, or record why they cannot be read."""
+    forget_old_rows()
+    conflict_rows = (
+        ConflictRows.objects.select_related("conflict__table").filter(pk=rows_id).first()
+    )
+    if (
+        conflict_rows is None
+        or conflict_rows.conflict.table is None
+        or conflict_rows.version is None
+    ):
+        return
+    with note_failure(conflict_rows, "reading the rows"):
+        _read(conflict_rows, conflict_rows.conflict.table.uri, conflict_rows.version)
+    # drop the answer if the conflict was deleted or asked about anew
+    ConflictRows.objects.filter(pk=rows_id, asked_at=conflict_rows.asked_at).update(
+        read_at=timezone.now(), **{name: getattr(conflict_rows, name) for name in _ANSWER}
+    )
+
+
+def _read(conflict_rows: ConflictRows, uri: str, version: int) -> None:
+    place = check_table_uri(uri)
+    options = storage_options(place)
+    store = open_store(place, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
+    snapshot = table.snapshot(version=version)
+    fields = snapshot.schema.fields[:PREVIEW_COLUMNS]
+    rows = read_rows_at(
+        snapshot, conflict_rows.path, conflict_rows.positions, [field.name for field in fields]
+    )
+    conflict_rows.positions = rows.column(ROW_INDEX).to_pylist()
+    conflict_rows.columns = column_texts(fields)
+    conflict_rows.rows = row_texts(rows.drop_columns([ROW_INDEX]))
+    conflict_rows.omitted_columns = len(snapshot.schema.names) - len(fields)

@@ -1,15 +1,31 @@
 """The error of a job as stored in its row: bounded, and without secrets.
 
 The log of the worker has all of it.
+
+Outages that end an attempt without the job's fault: Spark is gone, or the database unreachable.
+
+Such a job is handed back: it is queued again, and recognises its own commits.
 """
 
+import logging
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections
+
+from engine.clock import Clock, SystemClock
 from engine.errors import EngineError
+from engine.operations.script import ScriptError
+from engine.spark.failures import SparkJobError, SparkLostError
 from lakeui.catalog.log_values import json_value, text
+from lakeui.jobs import leases
+from lakeui.jobs.errors import LeaseLostError
+from lakeui.jobs.job_rows import send_job
 from lakeui.monitoring.log_lines import redact_text
+from workers import spark_session
 
 INTERNAL = "LAKE_INTERNAL"
 _MAX_MESSAGE = 4_000
@@ -60,3 +76,61 @@ def _shorten_texts(value: object) -> Any:  # noqa: ANN401 - JSON
 def _words(value: object, limit: int) -> str:
     whole = text(redact_text(text(value)))
     return whole if len(whole) <= limit else f"{whole[:limit]}…"
+
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""A lock held for long by another writer, or an unreachable server."""
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+
+
+def outage_behind(error: BaseException) -> str | None:
+    """Describe the outage that ended an attempt; None if the job itself is at fault."""
+    cause = error.cause if isinstance(error, ScriptError) else error
+    if isinstance(cause, DATABASE_AWAY):
+        return f"The database could not be reached: {text(cause, 500)}"
+    if isinstance(cause, SparkLostError):
+        return text(cause, 1000)
+    told = isinstance(cause, EngineError) and not isinstance(cause, SparkJobError)
+    if not told and spark_session.has_died():
+        return "Spark ended while it worked."
+    return None
+
+
+def patiently(act: Callable[[], T], clock: Clock | None = None) -> T:
+    """Do something in the database, again and again while it is away, for a bounded time.
+
+    Raises:
+        OperationalError, InterfaceError: after `DATABASE_PATIENCE_SECONDS` it still is.
+    """
+    clock = clock or SystemClock()
+    until, pause_s = clock.monotonic_s() + settings.DATABASE_PATIENCE_SECONDS, _FIRST_PAUSE_S
+    while True:
+        try:
+            return act()
+        except DATABASE_AWAY as error:
+            if clock.monotonic_s() >= until:
+                raise
+            logger.warning("The database is away, what was to be done is tried again: %s", error)
+            close_old_connections()
+            clock.pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def hand_back(lease: leases.Lease, outage: str) -> None:
+    """Queue and send a job again; if this worker is ending, the sweeper sends it.
+
+    If this cannot be written, the lease expires, and the sweeper queues the job.
+    """
+    logger.warning("Job %s is handed back: %s", lease.job_id, outage)
+    try:
+        if patiently(partial(leases.give_up, lease, outage)) and not spark_session.has_died():
+            patiently(partial(send_job, lease.job_id))
+    except LeaseLostError:
+        logger.warning("The lease of job %s went to another worker", lease.job_id)
+    except DATABASE_AWAY:
+        logger.exception("Job %s could not be handed back: its lease runs out", lease.job_id)

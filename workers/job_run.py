@@ -34,14 +34,12 @@ from lakeui.jobs.errors import (
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
-from workers.failures import error_fields, fault_fields
-from workers.follow_ups import note_unasked
+from workers.failures import error_fields, fault_fields, hand_back, outage_behind, patiently
 from workers.heartbeat import Heartbeat
 from workers.job_tables import open_table, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
-from workers.outages import hand_back, outage_behind, patiently
 from workers.rehearsal import announce_end
-from workers.run_options import options_of
+from workers.run_options import note_unasked, options_of
 from workers.script import ScriptWork, run_script
 from workers.stages import START, SYNC
 from workers.traces import trace_attempts

@@ -7,7 +7,7 @@ from engine.errors import TableNotFoundError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
-from engine.transaction.outcome import CommitLimits
+from engine.transaction.pending_commit import CommitLimits
 from lakeui.catalog.command_tables import names_others
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.roots import check_table_uri, storage_options

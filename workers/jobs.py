@@ -8,12 +8,12 @@ from uuid import UUID
 from structlog.contextvars import bound_contextvars
 
 from lakeui.celery import app
-from lakeui.jobs.delivery import take_back
+from lakeui.jobs.job_rows import take_back
 from lakeui.jobs.leases import claim
 from lakeui.task_names import RUN_JOB
 from workers import spark_session
+from workers.failures import patiently
 from workers.job_run import run_attempt
-from workers.outages import patiently
 
 
 @app.task(name=RUN_JOB, bind=True)

@@ -15,12 +15,12 @@ from engine.transaction.observer import (
     count_staged_bytes,
     new_files,
 )
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
-from lakeui.jobs.spans import span_ms
+from lakeui.jobs.timeline import span_ms
 from workers.heartbeat import Heartbeat
 from workers.rehearsal import Rehearsal
 

@@ -33,11 +33,10 @@ from lakeui.jobs.command_rules import (
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.jobs.writers import note_changed_tables
-from workers.follow_ups import note_unasked
 from workers.heartbeat import Heartbeat
 from workers.job_tables import open_table, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
-from workers.run_options import options_of
+from workers.run_options import note_unasked, options_of
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
-from engine.actions.commit_info import CommitInfo
+from engine.actions.commit_info import CheckpointMetadata, CommitInfo, Sidecar, UnknownAction
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import MalformedLogError

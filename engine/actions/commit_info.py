@@ -1,10 +1,13 @@
-"""Commit provenance: author, operation and metrics (protocol: Commit Provenance Information)."""
+"""Commit provenance: author, operation and metrics (protocol: Commit Provenance Information).
+
+Actions only found in checkpoints (protocol: V2 Checkpoint Metadata, Sidecar File).
+"""
 
 from typing import Any
 
 import msgspec
 
-from engine.actions.integers import Long
+from engine.actions.integers import Long, Size
 
 VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
 """The operations of a VACUUM's two commits, before and after it deletes files."""
@@ -34,3 +37,32 @@ class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     engine_info: str | None = None
     txn_id: str | None = None
     extra: dict[str, Any] = {}
+
+
+class CheckpointMetadata(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
+    """The version a v2 checkpoint describes."""
+
+    version: Long
+    tags: dict[str, str | None] | None = None
+
+
+class Sidecar(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A file of a v2 checkpoint's `add` and `remove` actions; `modification_time` in ms."""
+
+    path: str
+    size_in_bytes: Size
+    modification_time: Long
+    tags: dict[str, str | None] | None = None
+
+
+class UnknownAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action of a name this engine does not know, kept as its JSON text.
+
+    In a line with several it is the first.
+    Readers skip these by protocol: changes they must understand have a feature.
+    """
+
+    name: str
+    json: str

@@ -8,8 +8,7 @@ from typing import Self
 
 import msgspec
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import RemoveFile
+from engine.actions.files import DeletionVectorDescriptor, RemoveFile
 
 INTO_TAG = "compactedInto"
 INFO_TAG = "compactionInfo"

@@ -10,13 +10,11 @@ from engine.commands.alter import (
     DropFeature,
     RenameColumn,
 )
-from engine.commands.analysed_merge import AnalysedClause, AnalysedMerge
-from engine.commands.clone import Clone
 from engine.commands.command import COMMANDS, Command
-from engine.commands.definition import Create, SetProperties, UnsetProperties
+from engine.commands.definition import Clone, Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
-from engine.commands.merge import Merge, MergeClause
+from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
 from engine.commands.script import Script
 from engine.commands.sources import (
     SOURCES,

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from engine.commands.clone import Clone
 from engine.commands.command import PARSE, Command
-from engine.commands.definition import Create
+from engine.commands.definition import Clone, Create
 from engine.commands.fields import parameter
 from engine.commands.names import ANY_TABLE
 from engine.errors import RequestError

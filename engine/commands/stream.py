@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from engine.commands.command import Command
 from engine.commands.fields import parameter
-from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
 from engine.commands.names import options_sql, table_sql
 from engine.commands.sources import TableSource
+from engine.commands.writes import OPTION, choice_option, compaction_choice
 from engine.errors import RequestError
 from engine.schema.types import StructType
 

@@ -1,32 +1,242 @@
-"""Commands for rows: append, overwrite, delete, update, truncate."""
+"""Commands for rows: append, overwrite, delete, update, truncate.
+
+PARTITION (p = 1, q): constants for partition columns, and the partitions to overwrite.
+
+INSERT INTO … REPLACE USING and REPLACE ON: the new rows select the rows they replace.
+
+Options of a write for the time after its commit: compaction, overriding the table's setting.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from engine.commands.column_sql import or_default
 from engine.commands.command import Command, check_columns, check_source
-from engine.commands.defaults import or_default
 from engine.commands.fields import parameter
-from engine.commands.follow_ups import OPTION, choice_option, compaction_choice
-from engine.commands.names import column_list, name_sql, options_sql, render_where, table_sql
-from engine.commands.partitions import check_partition, partition_condition, partition_sql
-from engine.commands.replace_clause import (
-    ReplaceClause,
-    check_matched,
-    match_condition,
-    render_replace,
+from engine.commands.names import (
+    column_list,
+    name_sql,
+    options_sql,
+    quote_name,
+    render_where,
+    table_sql,
 )
-from engine.commands.sources import QuerySource, RowsSource, Source
+from engine.commands.sources import (
+    ArrowSource,
+    DataFrameSource,
+    FileSource,
+    QuerySource,
+    RowsSource,
+    Source,
+    TableSource,
+)
 from engine.errors import RequestError
+from engine.expressions import build
 from engine.expressions.conditions import Given, row_condition, value_of
+from engine.expressions.parse import parse_expression
 from engine.expressions.queries.binding import Tables
+from engine.expressions.queries.reader import check_calls
 from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition
-from engine.expressions.tree import Expression
+from engine.expressions.scope import Scope
+from engine.expressions.traits import conjunction
+from engine.expressions.tree import VOID, Column, Expression, Literal
+from engine.expressions.types import is_cast_by_zone
 from engine.schema.column_paths import column_path
 from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
 from engine.vocabulary import OVERWRITE, REPLACE_ROWS, Operation
+
+
+def partition_sql(partition: Mapping[str, str]) -> str:
+    """Render ` PARTITION (p = 1, q)`, or nothing."""
+    parts = (f"{column} = {value}" if value else column for column, value in partition.items())
+    return f" PARTITION ({', '.join(parts)})" if partition else ""
+
+
+def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
+    """Return the constants by column name, in the columns' types.
+
+    Raises:
+        RequestError: a column does not exist.
+        ExpressionError: a column cannot hold its value.
+    """
+    values: dict[str, Expression] = {}
+    for name, text in partition.items():
+        column = Scope.from_schema(schema).resolve(column_path(name))
+        if text:
+            value = _literal(name, text)
+            same = value.type == column.type
+            values[column.path[0]] = (
+                value if same else build.cast(value, column.type, lenient=False)
+            )
+    return values
+
+
+def check_times(partition: Mapping[str, str], schema: StructType) -> None:
+    """Refuse constants that another time zone than UTC makes other values.
+
+    Raises:
+        RequestError: names the column.
+    """
+    for name, text in partition.items():
+        column = Scope.from_schema(schema).resolve(column_path(name))
+        value = parse_expression(text or "NULL", StructType(), by_session=True)
+        if not isinstance(value, Literal) or is_cast_by_zone(value.type, column.type):
+            what = f"{name} = {text[:100]} in PARTITION depends on the session's time zone."
+            remedy = "Write a TIMESTAMP with its zone, such as TIMESTAMP '2026-01-31 12:00:00Z'."
+            raise RequestError(what, remedy, field="partition")
+
+
+def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:
+    """Return the condition for the partitions an overwrite replaces; None for all."""
+    values = static_values(partition, schema)
+    if not values:
+        return None
+    return conjunction(
+        build.call("<=>", (Column((name,), value.type), value)) for name, value in values.items()
+    )
+
+
+def check_partition(partition: Mapping[str, str], source: Source) -> None:
+    """Refuse values other than constants, and repeated columns.
+
+    Raises:
+        RequestError: names the column.
+        ExpressionError: a value does not parse.
+    """
+    lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
+    if len(set(lowered)) < len(lowered):
+        what = f"A column comes twice in PARTITION ({', '.join(partition)})."
+        raise RequestError(what, "Name each once.", field="partition")
+    for name, text in partition.items():
+        if text:
+            check_calls(text)
+            _literal(name, text)
+    named = source.columns if isinstance(source, RowsSource | QuerySource) else ()
+    taken = {column.lower() for column in named}
+    both = [name for name, text in partition.items() if text and name.lower() in taken]
+    if both:
+        what = f"{both[0]} has a value in PARTITION and is among the columns too."
+        raise RequestError(what, "Leave it out of the columns.", field="partition")
+
+
+def _literal(name: str, text: str) -> Expression:
+    if text.strip().upper() == "DEFAULT":
+        what = f"{name} cannot be DEFAULT in PARTITION."
+        raise RequestError(what, "Write the value out, or leave the column out.", field="partition")
+    value = parse_expression(text, StructType())
+    if isinstance(value, Literal) or value.type == VOID:
+        return value
+    what = f"{name} = {text[:100]} in PARTITION is no constant."
+    raise RequestError(what, "Write the value out.", field="partition")
+
+
+TARGET = "__lake_table"
+"""The table's name in conditions rendered here."""
+_SOURCE = "__lake_new_rows"
+_FEW = 1000
+
+
+@dataclass(frozen=True)
+class ReplaceClause:
+    """The rows an overwrite replaces: by columns (`using`), or by a condition."""
+
+    source: Source
+    using: tuple[str, ...]
+    on: str | None
+    alias: str
+    source_alias: str
+
+
+def check_matched(source: Source, using: tuple[str, ...], schema: StructType | None) -> None:
+    """Refuse sources readable only once, and unknown columns.
+
+    Raises:
+        RequestError: names the source or column.
+    """
+    if isinstance(source, FileSource | DataFrameSource | ArrowSource):
+        what = "REPLACE USING and REPLACE ON do not read files or rows of the program."
+        raise RequestError(what, "Write the rows to a table first.", field="source")
+    check_columns(using, schema, "replace_using")
+
+
+def match_condition(replacing: ReplaceClause, columns: Sequence[str]) -> str:
+    """Return a condition for the rows of the table a new row replaces.
+
+    A few literal rows are compared one by one, which suits statistics and row-level resolution; any
+    other source becomes a subquery. `columns` are the target columns of the source's columns, in
+    order; empty if it has names of its own.
+    """
+    source, using = replacing.source, replacing.using
+    if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
+        return _row_by_row(source, using, [name.lower() for name in columns])
+    alias = replacing.source_alias or _name_of(source)
+    listed = f" ({', '.join(map(quote_name, columns))})" if columns else ""
+    rows = f"({source.sql()}) AS {quote_name(alias)}{listed}"
+    if replacing.on:
+        test = replacing.on
+    else:
+        paths = [".".join(map(quote_name, column_path(name))) for name in using]
+        test = " AND ".join(
+            f"{quote_name(alias)}.{path} = {quote_name(TARGET)}.{path}" for path in paths
+        )
+    return f"EXISTS (SELECT 1 FROM {rows} WHERE {test})"  # noqa: S608 - parsed again by the engine
+
+
+def _row_by_row(source: RowsSource, using: Sequence[str], names: Sequence[str]) -> str:
+    places = [names.index(column_path(name)[-1].lower()) for name in using]
+    tests = (
+        " AND ".join(f"{name} = ({row[at]})" for name, at in zip(using, places, strict=True))
+        for row in source.rows
+    )
+    return " OR ".join(f"({test})" for test in dict.fromkeys(tests))
+
+
+def _name_of(source: Source) -> str:
+    if isinstance(source, TableSource):
+        return source.alias or source.table.rpartition(".")[2].rpartition("/")[2]
+    return _SOURCE
+
+
+def render_replace(replacing: ReplaceClause, into: str) -> str:
+    """Render the statement; `into` is the text between INSERT and REPLACE, with a leading space."""
+    if replacing.using:
+        using = column_list(replacing.using)
+        return f"INSERT{into} REPLACE USING {using} {replacing.source.sql()}"
+    rows = replacing.source.sql()
+    if replacing.source_alias:
+        rows = f"({rows}) AS {name_sql(replacing.source_alias)}"
+    return f"INSERT{into} REPLACE ON {replacing.on} {rows}"
+
+
+OPTION = "autoCompact"
+AS_TABLE, ON, OFF = "as_table", "on", "off"
+_SAID = {"true": ON, "on": ON, "false": OFF, "off": OFF}
+
+
+def compaction_choice() -> Any:  # noqa: ANN401 - a dataclass field
+    """Declare the compaction field of a writing command."""
+    return parameter(
+        "Compact afterwards",
+        "choice",
+        choices=(AS_TABLE, ON, OFF),
+        default=AS_TABLE,
+        help="Join small files in a commit of its own after this one; as_table follows "
+        "delta.autoOptimize.autoCompact.",
+    )
+
+
+def choice_option(choice: str) -> str:
+    """Return the choice as an option's value in a statement, "" for the table's setting."""
+    return "" if choice == AS_TABLE else {ON: "true", OFF: "false"}[choice]
+
+
+def choice_of(text: str | None) -> str | None:
+    """Parse an option's value as a choice; a missing one is the table's. None if invalid."""
+    return AS_TABLE if text is None else _SAID.get(text.lower())
+
 
 _SOURCE_HELP = "Files, rows or another table."
 _SCHEMA_HELP = "Add columns that the data has and the table has not."

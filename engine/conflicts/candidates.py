@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.reads import may_hold
-from engine.conflicts.recorded_predicates import may_have_read
+from engine.conflicts.reads import may_have_read, may_hold
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.snapshot.data_skipping import Skipper
 from engine.vocabulary import operation_named

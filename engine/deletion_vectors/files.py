@@ -12,11 +12,10 @@ from typing import TypeVar
 
 from pyroaring import BitMap64
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.deletion_vectors.bitmap import decode_bitmap, decode_z85, encode_bitmap, encode_z85
 from engine.errors import DeletionVectorError, FileMissingError
-from engine.storage.base import Store, put_fresh
-from engine.storage.random_prefix import random_prefix
+from engine.storage.base import Store, put_fresh, random_prefix
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 
 INLINE_BELOW_BYTES = 512

@@ -8,10 +8,9 @@ from pyspark.sql import types as T  # noqa: N812
 from engine.delta.creation import session_defaults
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
-from engine.delta.names import path_in
-from engine.delta.table_access import reachable_roots, storage_options
+from engine.delta.names import path_in, reachable_roots, storage_options
 from engine.errors import RequestError
-from engine.operations.convert import Conversion, convert
+from engine.operations.define.convert import Conversion, convert
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
 from engine.reports.transactions import report_transaction

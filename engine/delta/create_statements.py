@@ -17,12 +17,16 @@ from engine.commands.column_sql import (
 )
 from engine.commands.model import DataFrameSource
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.creation import CollationError, NewTableDefinition, create_table
-from engine.delta.definition_check import IDENTITY_MARK, ROW_HISTORY
-from engine.delta.names import PROVIDERS, find_delta, name_sql
+from engine.delta.creation import (
+    IDENTITY_MARK,
+    ROW_HISTORY,
+    CollationError,
+    NewTableDefinition,
+    create_table,
+)
+from engine.delta.names import PROVIDERS, find_delta, name_sql, open_table
 from engine.delta.result_frames import nothing
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.delta.table_access import open_table
 from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.column_paths import render_column_path

@@ -11,19 +11,18 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from engine.delta.exceptions import delta_errors
-from engine.delta.names import PROVIDERS, find_delta, parts_in
-from engine.delta.table_access import open_table
+from engine.delta.names import PROVIDERS, find_delta, open_table, parts_in
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
     lower_options,
     read_frame,
     read_path,
+    split_point,
     table_at,
 )
-from engine.delta.time_travel import split_point
 from engine.errors import RequestError
-from engine.spark.plain_sql import bypass_routing
+from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import name_parts
 
 DEFAULT_SOURCE = "spark.sql.sources.default"

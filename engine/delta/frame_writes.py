@@ -14,8 +14,7 @@ from engine.delta.creation import (
     session_defaults,
 )
 from engine.delta.handle import AUTO_MERGE, OPTIONS, Handle
-from engine.delta.names import NameTakenError, NotADeltaTableError
-from engine.delta.table_access import open_table, storage_options
+from engine.delta.names import NameTakenError, NotADeltaTableError, open_table, storage_options
 from engine.errors import RequestError
 from engine.log.segment import list_log_files
 from engine.snapshot.new_table import is_same_layout

@@ -18,8 +18,7 @@ from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.reports.transactions import report_transaction, words_of
 from engine.spark.column_trees import CallerFrames
-from engine.spark.plain_sql import bypass_routing
-from engine.spark.session import has_engine_terms, send_engine
+from engine.spark.session import bypass_routing, has_engine_terms, send_engine
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 

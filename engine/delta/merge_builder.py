@@ -1,10 +1,17 @@
-"""`DeltaTable.merge()`: the clauses of a MERGE, one call each."""
+"""`DeltaTable.merge()`: the clauses of a MERGE, one call each.
 
+`df.mergeInto` of an enabled session: Spark's builder of a MERGE, into a Delta table by the engine.
+
+The alias of a caller's DataFrame, as a prefix of its columns.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
-from engine.commands.analysed_merge import (
+from engine.commands.merge import (
     BY_SOURCE,
     DELETE,
     INSERT,
@@ -13,18 +20,48 @@ from engine.commands.analysed_merge import (
     NOT_MATCHED,
     UPDATE,
     UPDATE_ALL,
+    MergeClause,
 )
-from engine.commands.merge import MergeClause
 from engine.commands.model import DataFrameSource, Merge
 from engine.delta.arguments import ColumnMapping, ExpressionOrColumn, assignments, condition
-from engine.delta.exceptions import delta_errors
+from engine.delta.exceptions import convert_error, delta_errors
 from engine.delta.handle import AUTO_MERGE, Handle
+from engine.delta.names import find_delta, open_table, parts_in
 from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
 from engine.expressions.types import is_cast_by_zone, sql_name
 from engine.spark.columns import from_spark_schema
-from engine.spark.frame_names import aliases_of
-from engine.spark.session import check_is_spark, is_in_utc
+from engine.spark.jvm import get_analysed_plan
+from engine.spark.session import bypass_routing, check_is_spark, is_in_utc, is_remote
+
+_KEEP_NAMES = frozenset(
+    [
+        *("Filter", "Sort", "Limit", "GlobalLimit", "LocalLimit", "Offset", "Deduplicate"),
+        *("Distinct", "Hint", "ResolvedHint", "Sample", "Repartition", "RepartitionByExpression"),
+    ]
+)
+"""Plan nodes that keep the names of their child."""
+
+
+def aliases_of(frame: DataFrame) -> tuple[str, ...]:
+    """Return the alias; empty if there is none or the columns have several."""
+    if is_remote(frame.sparkSession):
+        inside: Any = frame
+        return _read_remote_names(inside._plan)
+    return _read_classic_names(get_analysed_plan(frame))
+
+
+def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
+    while str(plan.nodeName()) in _KEEP_NAMES:
+        plan = plan.children().apply(0)
+    return (str(plan.alias()),) if str(plan.nodeName()) == "SubqueryAlias" else ()
+
+
+def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
+    while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
+        plan = plan._child
+    return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()
+
 
 TARGET, SOURCE = "target", "source"
 
@@ -183,3 +220,94 @@ class DeltaMergeBuilder:
         return DeltaMergeBuilder(
             handle, self._source, self._on, self._clauses, evolves=self._evolves
         )
+
+
+def merge_writer(frame: DataFrame, table: str, condition: Column) -> "DeltaMergeWriter | None":
+    """Return the builder for a Delta table of this name; None if there is none."""
+    spark = frame.sparkSession
+    with bypass_routing(), delta_errors():
+        place = find_delta(spark, parts_in(spark, table))
+        if place is None:
+            return None
+        shown = table if place.name else place.location
+        handle = Handle(spark, open_table(spark, place.location, name=shown), name=place.name)
+        return DeltaMergeWriter(DeltaMergeBuilder(handle, frame, condition))
+
+
+class DeltaMergeWriter:
+    """The result of `df.mergeInto`, with the names of Spark's `MergeIntoWriter`."""
+
+    def __init__(self, builder: DeltaMergeBuilder) -> None:
+        """Begin the MERGE of `df.mergeInto`."""
+        self._builder = builder
+
+    def whenMatched(self, condition: Column | None = None) -> "MatchedActions":  # noqa: N802 - Spark's
+        """Begin a clause for target rows with a matching source row."""
+        return MatchedActions(self, "whenMatched", condition)
+
+    def whenNotMatched(self, condition: Column | None = None) -> "NotMatchedActions":  # noqa: N802
+        """Begin a clause for source rows without a matching target row."""
+        return NotMatchedActions(self, "whenNotMatched", condition)
+
+    def whenNotMatchedBySource(  # noqa: N802
+        self, condition: Column | None = None
+    ) -> "MatchedActions":
+        """Begin a clause for target rows without a matching source row."""
+        return MatchedActions(self, "whenNotMatchedBySource", condition)
+
+    def withSchemaEvolution(self) -> "DeltaMergeWriter":  # noqa: N802
+        """Add the source's new columns to the table."""
+        self._builder = self._builder.withSchemaEvolution()
+        return self
+
+    def merge(self) -> None:
+        """Do the MERGE.
+
+        Raises:
+            ConflictError: a concurrent commit won.
+        """
+        with bypass_routing():
+            self._builder.execute()
+
+    def _apply(self, method: str, *arguments: Any) -> "DeltaMergeWriter":  # noqa: ANN401
+        self._builder = getattr(self._builder, method)(*arguments)
+        return self
+
+
+class _Actions:
+    def __init__(self, writer: DeltaMergeWriter, when: str, condition: Column | None) -> None:
+        self._writer, self._when, self._condition = writer, when, condition
+
+    def _do(self, action: str, *values: Mapping[str, Column]) -> DeltaMergeWriter:
+        return self._writer._apply(f"{self._when}{action}", self._condition, *map(dict, values))
+
+
+class MatchedActions(_Actions):
+    """Actions on rows of the target."""
+
+    def updateAll(self) -> DeltaMergeWriter:  # noqa: N802 - Spark's
+        """Set every column to the source's of its name."""
+        if self._when == "whenNotMatchedBySource":
+            what = "whenNotMatchedBySource().updateAll() has no source row to take values from."
+            raise convert_error(RequestError(what, "Use update.", field="whenNotMatchedBySource"))
+        return self._do("UpdateAll")
+
+    def update(self, assignments: Mapping[str, Column]) -> DeltaMergeWriter:
+        """Set columns."""
+        return self._do("Update", assignments)
+
+    def delete(self) -> DeltaMergeWriter:
+        """Delete them."""
+        return self._do("Delete")
+
+
+class NotMatchedActions(_Actions):
+    """Actions on rows of the source."""
+
+    def insertAll(self) -> DeltaMergeWriter:  # noqa: N802 - Spark's
+        """Insert them, columns by name."""
+        return self._do("InsertAll")
+
+    def insert(self, assignments: Mapping[str, Column]) -> DeltaMergeWriter:
+        """Insert a row of these values."""
+        return self._do("Insert", assignments)

@@ -17,7 +17,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
-from engine.operations.optimize import choose_files
+from engine.operations.maintenance.optimize import choose_files
 from engine.operations.result import OperationResult
 from engine.snapshot.snapshot import Snapshot
 

@@ -25,8 +25,8 @@ from engine.schema.write_errors import ColumnCountError
 from engine.spark.column_trees import GivenColumn
 from engine.spark.columns import column, quote_column, to_spark_type
 from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq, sql_package
-from engine.spark.shape import INSERT, store_column
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
+from engine.spark.write.shape import INSERT, store_column
 
 _INLINE = "UnresolvedInlineTable"
 ROW_STATEMENTS = frozenset(

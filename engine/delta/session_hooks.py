@@ -14,11 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from engine.delta.frame_merge import merge_writer
 from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader
-from engine.delta.frame_writer import DeltaFrameWriter, DeltaStreamWriter
-from engine.delta.frame_writer_v2 import DeltaFrameWriterV2
+from engine.delta.frame_writer import DeltaFrameWriter, DeltaFrameWriterV2, DeltaStreamWriter
 from engine.delta.handle import RETRIES, session_retries
+from engine.delta.merge_builder import merge_writer
 from engine.delta.names import uses_delta_spark
 from engine.delta.statements import run_statement
 from engine.errors import RequestError
@@ -26,10 +25,9 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source import register, register_for_names
 from engine.spark.data_source_options import SourcePlace
 from engine.spark.jvm import source_exists
-from engine.spark.live_frames import pin_versions, refresh
-from engine.spark.live_tables import LiveTable
-from engine.spark.plain_sql import bypass_routing, is_plain
-from engine.spark.session import is_remote, send_engine
+from engine.spark.scan.live_frames import pin_versions, refresh
+from engine.spark.scan.live_tables import LiveTable
+from engine.spark.session import bypass_routing, is_plain, is_remote, send_engine
 
 SETTING = "spark.lakeui.enabled"
 _installed: list[bool] = []

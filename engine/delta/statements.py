@@ -24,7 +24,7 @@ from engine.delta.create_statements import (
 )
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle, session_retries
-from engine.delta.names import find_delta
+from engine.delta.names import find_delta, open_table
 from engine.delta.row_statements import (
     ROW_STATEMENTS,
     delete,
@@ -36,12 +36,11 @@ from engine.delta.row_statements import (
     update,
 )
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
-from engine.delta.table_access import open_table
+from engine.delta.table_reads import expand_time_travel
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone
-from engine.delta.time_travel import expand_time_travel
 from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
-from engine.spark.plain_sql import bypass_routing
+from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import (
     Arguments,
     Java,

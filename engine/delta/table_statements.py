@@ -2,22 +2,32 @@
 
 The engine's grammar reads them. The table's name is looked up in the session's catalog, and a plain
 name stands for it while the rest is read.
+
+ALTER TABLE … CHANGE COLUMN name name type: the form of Hive's, as changes of the engine's grammar.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.commands.alter import ChangeColumn
 from engine.commands.command import Command
 from engine.commands.model import Clone, Optimize, Reorg, Restore, SetProperties, Update, Vacuum
 from engine.commands.sql import parse_request
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.changed_columns import hive_changes
 from engine.delta.conversion import convert_files
 from engine.delta.creation import NewTableDefinition, make_table
 from engine.delta.handle import Handle
-from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql, parts_of
+from engine.delta.names import (
+    PROVIDERS,
+    NotADeltaTableError,
+    find_delta,
+    name_sql,
+    open_table,
+    parts_of,
+    timestamp_text,
+)
 from engine.delta.optimize_builder import DeltaOptimizeBuilder, run_optimize
 from engine.delta.result_frames import (
     clone_frame,
@@ -32,9 +42,63 @@ from engine.delta.result_frames import (
     restore_frame,
 )
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.delta.table_access import open_table, timestamp_text
+from engine.errors import StatementError
+from engine.expressions.type_grammar import read_type
 from engine.operations.execution import Execution
-from engine.operations.manifest import generate
+from engine.operations.maintenance.manifest import generate
+from engine.schema.column_paths import column_path
+from engine.schema.types import DataType, StructType
+
+_OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})
+
+
+def hive_changes(cursor: StatementCursor, schema: StructType) -> tuple[ChangeColumn, ...] | None:
+    """Parse CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] into changes.
+
+    Return None for any other statement and leave the cursor after the table's name.
+
+    Raises:
+        StatementError: it renames the column.
+    """
+    start = cursor.index
+    if not cursor.take("CHANGE"):
+        return None
+    cursor.take("COLUMN")
+    column = cursor.column()
+    token = cursor.token()
+    if token is None or token.kind not in {"word", "name"} or cursor.peek() in _OF_ENGINE:
+        cursor.index = start
+        return None
+    position, name = cursor.position, cursor.name()
+    if name.lower() != column_path(column)[-1].lower():
+        what = f"CHANGE COLUMN cannot call {column} {name}."
+        raise StatementError(what, "Use RENAME COLUMN.", position=position)
+    begins = cursor.index
+    declared = read_type(cursor)
+    new_type = cursor.slice(begins)
+    changes = tuple(_rest(cursor, column))
+    cursor.end()
+    if declared == _type_of(schema, column):
+        return changes
+    return (ChangeColumn(column, new_type=new_type), *changes)
+
+
+def _rest(cursor: StatementCursor, column: str) -> Iterator[ChangeColumn]:
+    if cursor.take("COMMENT"):
+        yield ChangeColumn(column, comment=cursor.string("a comment"))
+    if cursor.take("FIRST"):
+        yield ChangeColumn(column, first=True)
+    elif cursor.take("AFTER"):
+        yield ChangeColumn(column, after=cursor.name())
+
+
+def _type_of(schema: StructType, column: str) -> DataType | None:
+    kind: DataType | None = schema
+    for name in column_path(column):
+        field = kind.get(name) if isinstance(kind, StructType) else None
+        kind = None if field is None else field.type
+    return kind
+
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 

@@ -3,8 +3,12 @@
 from engine.delta.tables import DeltaTable
 orders = DeltaTable.forPath(spark, "/lake/orders")
 orders.alias("t").merge(updates.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+
+The result of a write that returns no rows.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import Any
 
@@ -26,22 +30,51 @@ from engine.delta.arguments import (
 from engine.delta.arguments import condition as given_condition
 from engine.delta.conversion import convert_files
 from engine.delta.exceptions import delta_errors
-from engine.delta.frames import frame_of
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
-from engine.delta.names import locate
+from engine.delta.names import locate, open_table, reachable_roots, storage_options, timestamp_text
 from engine.delta.optimize_builder import DeltaOptimizeBuilder
 from engine.delta.result_frames import detail_frame, history_frame, nothing, restore_frame
-from engine.delta.results import WriteResult
-from engine.delta.table_access import open_table, reachable_roots, storage_options, timestamp_text
 from engine.delta.table_builder import DeltaTableBuilder, IdentityGenerator
+from engine.delta.table_reads import frame_of
 from engine.errors import EngineError
 from engine.log.segment import list_log_files
 from engine.operations.execution import Execution
-from engine.operations.manifest import generate as generate_manifest
+from engine.operations.maintenance.manifest import generate as generate_manifest
+from engine.operations.result import OperationResult
 from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable as EngineTable
 from engine.transaction.observer import TransactionObserver
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The outcome of a write; delta-spark returns nothing here.
+
+    Attributes:
+        version: the committed version, None if nothing changed.
+        metrics: `operationMetrics` under delta-spark's names.
+        resolved: the conflicts resolved at row level, each with the winning commit.
+        attempts: how many attempts the commit took.
+        message: one sentence, if there is something to say.
+    """
+
+    version: int | None
+    metrics: Mapping[str, int | str]
+    resolved: tuple[Any, ...]
+    attempts: int
+    message: str
+
+    @property
+    def conflicts(self) -> tuple[Any, ...]:
+        """The conflicts resolved at row level, each with the winning commit: `resolved`."""
+        return self.resolved
+
+    @classmethod
+    def from_result(cls, result: OperationResult) -> "WriteResult":
+        """Return the engine's result as a WriteResult."""
+        return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)
+
 
 __all__ = [
     "DeltaMergeBuilder",

@@ -10,8 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact, rowwise
-from engine.expressions.arrow_dates import DATE_OPERATIONS, Operation
-from engine.expressions.arrow_operators import OPERATIONS, less, together
+from engine.expressions.arrow_operators import (
+    DATE_OPERATIONS,
+    OPERATIONS,
+    Operation,
+    less,
+    together,
+)
 from engine.expressions.types import FLOATS
 from engine.schema.types import BOOLEAN, LONG, STRING, DataType, MapType
 

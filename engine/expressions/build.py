@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from engine.errors import ExpressionError
-from engine.expressions.function import Function
 from engine.expressions.functions import (
     ARITHMETIC,
     GROWING,
     MAX_REPLACEMENT,
     PADDING,
+    Function,
     find,
     remedy_for,
 )
 from engine.expressions.like import LIKE, check_like
 from engine.expressions.literals import decimal_type_of
 from engine.expressions.nested_calls import NESTED, build_nested_call
-from engine.expressions.regex_calls import REGEX, check_regex
+from engine.expressions.regex import REGEX, check_regex
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import INTERVAL, Call, Column, Expression, Interval, Literal, walk
 from engine.expressions.types import INTEGRALS, TIMES, is_numeric, may_be_cast, sql_name

@@ -1,5 +1,9 @@
-"""Cursor over tokens, for parsing conditions and statements."""
+"""Cursor over tokens, for parsing conditions and statements.
 
+Where in a statement a fault of one of its parts is.
+"""
+
+import re
 from typing import NoReturn
 
 from engine.errors import ExpressionError, StatementError
@@ -85,3 +89,16 @@ class Cursor:
             self.refuse(f"{what} in quotes was expected")
         self.index += 1
         return token.value
+
+
+def note_part(error: StatementError, part: str) -> None:
+    """Record the part of a statement the error's position refers to; the innermost part wins."""
+    error.part = error.part or part
+
+
+def place_in(error: StatementError, statement: str) -> int | None:
+    """Return the error's offset in the statement; None unless its part occurs verbatim."""
+    if error.position is None or not error.part:
+        return error.position
+    part = re.search(rf"(?<!\w){re.escape(error.part)}(?!\w)", statement)
+    return None if part is None else part.start() + error.position

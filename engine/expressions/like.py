@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from engine.errors import ExpressionError
-from engine.expressions.null_options import membership_for_spark
-from engine.expressions.regex_calls import REGEX, regex_for_spark
+from engine.expressions.regex import REGEX, regex_for_spark
+from engine.expressions.spark_rewrites import (
+    ORDERED,
+    comparison_for_spark,
+    membership_for_spark,
+    negation_for_spark,
+)
 from engine.expressions.tree import Call, Expression, Literal
-from engine.expressions.wide_numbers import ORDERED, comparison_for_spark, negation_for_spark
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
 LIKE = frozenset({"like", "ilike"})

@@ -18,8 +18,7 @@ from engine.expressions.literals import (
     parse_typed_literal,
     together,
 )
-from engine.expressions.nested_calls import field
-from engine.expressions.nested_types import LAMBDAS
+from engine.expressions.nested_calls import LAMBDAS, field
 from engine.expressions.scope import Scope
 from engine.expressions.tree import (
     FALSE,

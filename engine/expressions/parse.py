@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from engine.clock import SystemClock, utc_from_ms
 from engine.errors import ExpressionError
-from engine.expressions.error_positions import note_part
+from engine.expressions.cursor import note_part
 from engine.expressions.functions import FOLDED
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import tokenize

@@ -19,7 +19,7 @@ from engine.actions.statistics import (
     parse_stats,
 )
 from engine.errors import DataFileError
-from engine.expressions.text_bounds import upper_bound
+from engine.expressions.possible_values import upper_bound
 from engine.iceberg.schema import Leaf, iter_leaves
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_stored_value, partition_text

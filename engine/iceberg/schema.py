@@ -27,8 +27,7 @@ from pyiceberg.types import PrimitiveType as IcebergPrimitive
 from pyiceberg.types import StructType as IcebergStruct
 
 from engine.errors import InvalidSchemaError
-from engine.schema.column_mapping import field_id, physical_name
-from engine.schema.nested_ids import read_nested_ids
+from engine.schema.column_mapping import field_id, physical_name, read_nested_ids
 from engine.schema.types import (
     ArrayType,
     DataType,

@@ -2,8 +2,18 @@
 
 Columns are read by what the file has: writers know different actions, in different orders. Of `add`
 and `remove` only the leaves needed for replay are read, never the whole struct.
+
+Statistics only stored as structs in a checkpoint, converted to the JSON text of `add.stats`.
+
+Whole columns are converted at once: such checkpoints may name a million files.
+
+Duplicate files in a checkpoint, as left by crashed writers or joined parts.
+
+A checkpoint is a reconciled state with each file once (protocol: Checkpoints). A duplicate would
+duplicate its rows. If its two entries differ, the state contradicts itself.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,13 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
 from engine.actions.codec import Action
-from engine.actions.commit_info import CommitInfo
+from engine.actions.commit_info import CheckpointMetadata, CommitInfo, Sidecar, UnknownAction
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import FileMissingError, MalformedLogError
@@ -28,18 +39,225 @@ from engine.log.file_table import (
     NO_FILES,
     NO_TOMBSTONES,
     TOMBSTONES,
+    adds_of,
     camel,
     files_table,
     tombstones_table,
 )
 from engine.log.parquet_limits import is_inflated, reason_of
 from engine.log.paths import SIDECAR_DIRECTORY
-from engine.log.repeats import distinct_files
 from engine.log.segment import Checkpoint
-from engine.log.struct_stats import stats_as_json
 from engine.log.subjects import remove_repeats
+from engine.schema.civil_time import DAY_MICROS, days_of
 from engine.storage.base import Store
 from engine.storage.uri import resolve_log_path
+
+_FIRST_DAY, _LAST_DAY = days_of("0001-01-01"), days_of("+10000-01-01")
+_CONTROL = "[\x00-\x1f]"
+
+
+def stats_as_json(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert `stats_parsed` to JSON text; omit values JSON cannot express."""
+    return pa.chunked_array([_struct(chunk) for chunk in column.chunks], pa.string())
+
+
+def _json(array: pa.Array) -> pa.Array:
+    """Convert values to JSON text; null for null and for unsupported types such as binary."""
+    kind = array.type
+    for matches, write in _WRITERS:
+        if matches(kind):
+            return write(array)
+    return pa.nulls(len(array), pa.string())
+
+
+def _struct(array: pa.StructArray) -> pa.Array:
+    """Build JSON objects such as `{"a":1,"b":2}`, without null fields."""
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    parts = []
+    for name, child in zip(names, array.flatten(), strict=True):
+        parts.append(pc.binary_join_element_wise(f"{json.dumps(name)}:", _json(child), ""))
+    head = pa.repeat(
+        pa.scalar(""), len(array)
+    )  # without it, rows of nulls would vanish in the join
+    inside = pc.binary_join_element_wise(head, *parts, ",", null_handling="skip")
+    inside = pc.utf8_ltrim(inside, characters=",")
+    whole = pc.binary_join_element_wise("{", inside, "}", "")
+    return pc.if_else(array.is_valid(), whole, None)
+
+
+def _text(array: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(array, _CONTROL)).as_py():
+        return pa.array(
+            [None if text is None else json.dumps(text) for text in array.to_pylist()], pa.string()
+        )
+    escaped = pc.replace_substring(pc.replace_substring(array, "\\", "\\\\"), '"', '\\"')
+    return _quote_texts(escaped)
+
+
+def _moment(array: pa.Array) -> pa.Array:
+    """Format timestamps in ISO 8601 with microseconds, with `Z` if they have a zone."""
+    zone = "" if array.type.tz is None else "Z"
+    wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
+    scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)
+    micros = pc.multiply(wall, scale) if scale else pc.divide(wall, 1000)
+    in_range = _null_outside_range(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
+    text = pc.strftime(in_range.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
+    return pc.binary_join_element_wise('"', text, f'{zone}"', "")
+
+
+def _quote_texts(array: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', array, '"', "")
+
+
+def _plain_values(array: pa.Array) -> pa.Array:
+    return array.cast(pa.string())
+
+
+def _render_floats(array: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_finite(array), array.cast(pa.string()), None)
+
+
+def _date(array: pa.Array) -> pa.Array:
+    days = _null_outside_range(array.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+    return _quote_texts(days.cast(pa.date32()).cast(pa.string()))
+
+
+def _null_outside_range(numbers: pa.Array, first: int, last: int) -> pa.Array:
+    """Replace numbers outside [first, last) by null.
+
+    Bounds of other years are omitted: readers could not parse their text.
+    """
+    within = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+    return pc.if_else(within, numbers, pa.scalar(None, numbers.type))
+
+
+_WRITERS = (
+    (pa.types.is_struct, _struct),
+    (pa.types.is_string, _text),
+    (pa.types.is_floating, _render_floats),
+    (pa.types.is_timestamp, _moment),
+    (pa.types.is_date, _date),
+    (pa.types.is_integer, _plain_values),
+    (pa.types.is_boolean, _plain_values),
+    (pa.types.is_decimal, _plain_values),
+)
+
+
+_WORD = 8
+_LONGEST = 512
+
+
+def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str) -> pa.Table:
+    """Return the live files of a state, each once.
+
+    Args:
+        files: the rows of its adds.
+        tombstones: the rows of its removes.
+        path: the log file with the state.
+        remedy: the remedy for a contradiction.
+
+    Raises:
+        MalformedLogError: a file is both live and removed, or two rows of it differ.
+    """
+    ordered = _sort_fingerprints(files.column("path"))
+    once = files if _are_distinct(files.column("path"), ordered) else last_of_each(files)
+    contradicted = _path_that_differs(files) if once.num_rows < files.num_rows else None
+    contradicted = contradicted or _path_in_both(once, tombstones, ordered)
+    if contradicted is not None:
+        msg = f"{path} contradicts itself: it says two things of the file {contradicted[:500]}."
+        raise MalformedLogError(msg, remedy)
+    return once
+
+
+def last_of_each(rows: pa.Table) -> pa.Table:
+    """Return the rows, keeping only the last of each (`path`, `dv_id`)."""
+    last = _last_places(rows)
+    return rows if len(last) == rows.num_rows else rows.take(pa.array(sorted(last.values())))
+
+
+def _path_in_both(
+    files: pa.Table, tombstones: pa.Table, ordered: NDArray[np.uint64] | None
+) -> str | None:
+    """Find a path in both; restated files share it with their tombstones, but not their vectors."""
+    removed = tombstones
+    fingerprints = _fingerprints_of(tombstones.column("path"))
+    if ordered is not None and fingerprints is not None:
+        shared = _intersect_sorted(ordered, np.sort(fingerprints))
+        if not len(shared):
+            return None
+        removed = tombstones.filter(pa.array(np.isin(fingerprints, shared)))
+    live = files.filter(pc.is_in(files.column("path"), value_set=removed.column("path")))
+    both = set(_keys(removed)).intersection(_keys(live))
+    return min(path for path, _ in both) if both else None
+
+
+def _path_that_differs(files: pa.Table) -> str | None:
+    last = _last_places(files)
+    repeats = [(row, last[key]) for row, key in enumerate(_keys(files)) if last[key] != row]
+    earlier = files.take(pa.array([row for row, _ in repeats], pa.int64()))
+    later = files.take(pa.array([row for _, row in repeats], pa.int64()))
+    if earlier.equals(later):
+        return None
+    pairs = zip(adds_of(earlier), adds_of(later), strict=True)
+    return next((one.path for one, other in pairs if one != other), None)
+
+
+def _keys(rows: pa.Table) -> Iterator[tuple[str, str | None]]:
+    paths, vectors = rows.column("path").to_pylist(), rows.column("dv_id").to_pylist()
+    return zip(paths, vectors, strict=True)
+
+
+def _last_places(rows: pa.Table) -> dict[tuple[str, str | None], int]:
+    return {key: row for row, key in enumerate(_keys(rows))}
+
+
+def _are_distinct(paths: pa.ChunkedArray, ordered: NDArray[np.uint64] | None) -> bool:
+    """Return whether all paths are distinct; True is proof. Fingerprints compare fastest."""
+    if ordered is not None:
+        return not bool(np.any(ordered[1:] == ordered[:-1]))
+    return bool(pc.count_distinct(paths).as_py() == len(paths))
+
+
+def _sort_fingerprints(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+    fingerprints = _fingerprints_of(paths)
+    return None if fingerprints is None else np.sort(fingerprints)
+
+
+def _intersect_sorted(
+    ordered: NDArray[np.uint64], others: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """Return the numbers common to two sorted arrays."""
+    places = np.searchsorted(ordered, others)
+    inside = places < len(ordered)
+    candidates = others[inside]
+    shared: NDArray[np.uint64] = candidates[ordered[places[inside]] == candidates]
+    return shared
+
+
+def _fingerprints_of(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+    parts = [_fingerprints(chunk) for chunk in paths.chunks if len(chunk)]
+    mixed = [part for part in parts if part is not None]
+    if len(mixed) < len(parts):
+        return None
+    return np.concatenate(mixed) if mixed else np.empty(0, np.uint64)
+
+
+def _fingerprints(texts: pa.StringArray) -> NDArray[np.uint64] | None:
+    """Hash each text, eight bytes at a time; return None if this does not pay off."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
+    longest = int(lengths.max())
+    if texts.null_count or lengths.min() < _WORD or longest > _LONGEST:
+        return None
+    data = texts.buffers()[2]
+    words = np.ndarray((data.size - _WORD + 1,), np.uint64, data, strides=(1,))
+    mixed = lengths.astype(np.uint64)
+    for place in range(0, longest, _WORD):
+        word = words[starts + np.minimum(place, lengths - _WORD)]
+        mixed = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
+
 
 _SMALL: dict[str, type[Any]] = {
     "protocol": Protocol,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.actions.checkpoint import Sidecar
+from engine.actions.commit_info import Sidecar
 from engine.actions.table import Metadata, Protocol
 from engine.clock import surely_ms
 from engine.errors import EngineError

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor, RemoveFile
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 DELETION_VECTOR = pa.struct(

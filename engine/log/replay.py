@@ -3,6 +3,13 @@
 The latest action wins. A file is identified by path and deletion vector; the latest `add` or
 `remove` of this pair decides whether it is live. Checkpointed files stay in Arrow: files touched by
 commits are removed by an anti-join, added ones are appended.
+
+Cache of small checkpoints of local tables, for the next time their table is opened.
+
+A checkpoint is immutable: a file of another size, time or inode is another one. The log itself is
+listed each time, and its commits are read.
+
+Table definitions: protocol and metadata at a version, without files.
 """
 
 import logging
@@ -15,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
 from engine.actions.codec import Action
-from engine.actions.commit_info import CommitInfo
+from engine.actions.commit_info import CheckpointMetadata, CommitInfo, Sidecar, UnknownAction
 from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.clock import SystemClock
 from engine.errors import (
     EngineError,
     FileMissingError,
@@ -27,7 +34,8 @@ from engine.errors import (
     MalformedLogError,
     VersionNotFoundError,
 )
-from engine.log.commits import LogCommit, iter_commits
+from engine.log.checkpoint_reader import CheckpointContent, read_checkpoint, read_manifest
+from engine.log.commits import LogCommit, iter_actions, iter_commits
 from engine.log.file_table import (
     FILES,
     NO_FILES,
@@ -38,6 +46,7 @@ from engine.log.file_table import (
 )
 from engine.log.paths import LogFileKind
 from engine.log.segment import (
+    Checkpoint,
     LogFile,
     LogSegment,
     later_ms,
@@ -45,11 +54,48 @@ from engine.log.segment import (
     list_segment,
     newer_segment,
 )
-from engine.log.small_checkpoints import read_again
-from engine.log.subjects import each_once
-from engine.log.successors import has_none
-from engine.log.tip import Tip, is_same_log
+from engine.log.subjects import each_once, remove_repeats
+from engine.log.tip import Tip, has_none, is_same_log
 from engine.storage.base import FileStatus, Store
+from engine.storage.local import LocalStore
+
+_MOST_BYTES, _MOST_KEPT = 1024 * 1024, 32
+"""Limits of a cached file's size and of the number of files."""
+_SETTLED_MS = 50
+"""Two writes to a file within one tick of the system's clock are indistinguishable."""
+
+_kept: dict[tuple[str, FileStatus], CheckpointContent] = {}
+
+
+def read_again(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
+    """Read a checkpoint like `read_checkpoint`, cached if this very file was read recently.
+
+    Raises:
+        MalformedLogError: as in `read_checkpoint`.
+    """
+    file = checkpoint.files[0].status
+    if (
+        not isinstance(store, LocalStore)
+        or len(checkpoint.files) > 1
+        or file.size_bytes > _MOST_BYTES
+    ):
+        return read_checkpoint(store, checkpoint)
+    content = _kept.get((store.root, file))
+    if content is None:
+        is_settled = file.modified_ms < SystemClock().now_ms() - _SETTLED_MS
+        content = read_checkpoint(store, checkpoint)
+        if is_settled and _is_small(content):
+            for oldest in list(_kept)[: len(_kept) + 1 - _MOST_KEPT]:
+                _kept.pop(oldest, None)
+            _kept[store.root, file] = content
+    return content
+
+
+def _is_small(content: CheckpointContent) -> bool:
+    """Return whether a checkpoint has no sidecars and takes little memory."""
+    has_sidecars = any(isinstance(action, Sidecar) for action in content.actions)
+    return not has_sidecars and content.files.nbytes + content.tombstones.nbytes <= _MOST_BYTES
+
 
 _log = logging.getLogger(__name__)
 _MAX_CHUNKS = 256  # each refresh adds a chunk
@@ -396,3 +442,53 @@ def _remove_touched_files(base: pa.Table, touched: dict[FileKey, AddFile | Remov
     keep = np.ones(base.num_rows, dtype=bool)
     keep[gone] = False
     return base.filter(pa.array(keep))
+
+
+_OF_FILES = (b'{"add"', b'{"remove"', b'{"cdc"', b'{"commitInfo"', b'{"txn"')
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """Protocol and metadata as of a version."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+
+
+def load_definition(store: Store, version: int | None = None) -> TableDefinition:
+    """Load the definition at a version, by default the latest, without a checkpoint's files.
+
+    If this fails, the whole state is read. Errors as in `engine.log.replay.load_table_state`.
+    """
+    segment = list_segment(store, version)
+    try:
+        definition = _newest(store, segment)
+    except (FileMissingError, MalformedLogError):
+        definition = None
+    if definition is not None:
+        return definition
+    state = load_table_state(store, version)
+    return TableDefinition(state.version, state.protocol, state.metadata)
+
+
+def _newest(store: Store, segment: LogSegment) -> TableDefinition | None:
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    for action in _actions(store, segment):
+        if isinstance(action, Protocol):
+            protocol = action
+        elif isinstance(action, Metadata):
+            metadata = action
+    if protocol is None or metadata is None or not metadata.schema_string:
+        return None
+    return TableDefinition(segment.version, protocol, metadata)
+
+
+def _actions(store: Store, segment: LogSegment) -> Iterator[Action]:
+    if segment.checkpoint is not None:
+        paths = [file.path for file in segment.checkpoint.files]
+        said = [action for path in paths for action in read_manifest(store, path)]
+        yield from remove_repeats(said, paths[0], "Delete the checkpoint.")
+    for commit in segment.commits:
+        yield from iter_actions(store, commit.path, commit.status.size_bytes, _OF_FILES)

@@ -2,6 +2,8 @@
 
 A table may be deleted and recreated in place, or restored from a backup: then an earlier read
 version is another one, regardless of file times. Reads and writes must not continue from it.
+
+Successors of a version in a local log, found by file name: listing a long log takes longer.
 """
 
 from dataclasses import dataclass
@@ -11,8 +13,10 @@ import msgspec
 from engine.actions.commit_info import CommitInfo
 from engine.errors import FileMissingError
 from engine.log.commits import LogCommit, read_commit_info
-from engine.log.paths import commit_path
+from engine.log.paths import LogFileKind, LogFileName, commit_path
+from engine.log.segment import LogFile, LogSegment, is_latest
 from engine.storage.base import FileStatus, Store
+from engine.storage.local import LocalStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,37 @@ def _says_the_same(store: Store, tip: Tip, file: FileStatus) -> bool | None:
 
 def _drop_version(info: CommitInfo) -> CommitInfo:
     return msgspec.structs.replace(info, version=None)
+
+
+_ASKED = 8
+
+
+def has_none(store: Store, tip: Tip | None) -> bool:
+    """Return whether a log's tip is certainly unchanged and the latest; False proves nothing."""
+    if not _is_unchanged(store, tip) or tip is None:
+        return False
+    return store.stat(commit_path(tip.version + 1)) is None and is_latest(store, tip.version)
+
+
+def commits_until(store: Store, tip: Tip | None, version: int) -> LogSegment | None:
+    """Return the commits after a log's tip up to an existing later version.
+
+    Return None if only a listing can tell.
+    """
+    if tip is None or not 0 < version - tip.version <= _ASKED or not _is_unchanged(store, tip):
+        return None
+    commits = []
+    for number in range(tip.version + 1, version + 1):
+        status = store.stat(commit_path(number))
+        if status is None:
+            return None
+        commits.append(LogFile(LogFileName(LogFileKind.COMMIT, number, number), status))
+    return LogSegment(version, None, tuple(commits))
+
+
+def _is_unchanged(store: Store, tip: Tip | None) -> bool:
+    """Return whether the file the tip was read from still exists unchanged, by its inode."""
+    if tip is None or not isinstance(store, LocalStore):
+        return False
+    file = store.stat(tip.file.path)
+    return file is not None and file.is_unchanged(tip.file)

@@ -27,19 +27,19 @@ from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import Execution
-from engine.operations.spark_requirement import NeedsSparkError
+from engine.operations.options import NeedsSparkError
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.reader import ROW_INDEX, iter_file, read_physical
 from engine.snapshot.row_rules import GENERATED
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.assignment import Assignments, target_type
 from engine.spark.file_writer import FileTarget, write_files
-from engine.spark.incoming_rows import IncomingRows
-from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.scan.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import (
+from engine.spark.write.assignment import Assignments, target_type
+from engine.spark.write.incoming_rows import IncomingRows
+from engine.spark.write.writer import (
     CHANGE_TYPE,
     WriteOutput,
     change_target,

@@ -17,7 +17,7 @@ from engine.schema.arrow import from_arrow_type, to_arrow_type
 from engine.schema.assignment import plan_storage
 from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.schema.write_errors import ColumnCountError
-from engine.spark.shape import check_assignable
+from engine.spark.write.shape import check_assignable
 
 
 def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:

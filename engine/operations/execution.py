@@ -1,19 +1,25 @@
 """One run of an operation on a table: its session, its transaction, its staged files.
 
 A run that ends before its commit removes its known staged files; VACUUM finds the rest.
+
+Early conflict checks: a long command is aborted as soon as its conflict is certain.
+
+The command raises the same conflict as its commit would. Each check runs in its own thread and
+nothing waits for it: the commit checks every winning commit again.
 """
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import monotonic
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile
+from engine.actions.files import AddCDCFile, AddFile, DeletionVectorDescriptor
 from engine.actions.table import SetTransaction
 from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
@@ -29,24 +35,70 @@ from engine.errors import (
 from engine.expressions.queries.binding import Tables
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
-from engine.operations.early_conflicts import EarlyConflicts
 from engine.operations.match_cache import FoundRows, KeptRows
 from engine.operations.named_tables import NamedTables
-from engine.operations.options import RunOptions
+from engine.operations.options import NeedsSparkError, RunOptions
 from engine.operations.result import OperationResult
-from engine.operations.spark_requirement import NeedsSparkError
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.failures import spark_failure
-from engine.spark.java_causes import SPARK_ERRORS
+from engine.spark.failures import SPARK_ERRORS, spark_failure
 from engine.spark.jobs import Progress, ProgressCallback, job_group, no_progress
+from engine.spark.row_positions import condition_tester
 from engine.spark.table_files import TableFiles
-from engine.spark.winner_rows import condition_tester
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.words import count_noun
+
+LOOK_SECONDS = 1.0
+
+
+class EarlyConflicts:
+    """Looks for conflicts of one transaction while progress is reported."""
+
+    def __init__(
+        self, txn: OptimisticTransaction, operation: str, user_name: str | None = None
+    ) -> None:
+        self._txn, self._operation, self._user_name = txn, operation, user_name
+        self._looked = monotonic()
+        self._look: threading.Thread | None = None
+        self._conflict: ConflictError | None = None
+
+    def watch(self, progress: ProgressCallback) -> ProgressCallback:
+        """Wrap a progress callback so it also checks for conflicts, and raises one once found.
+
+        Raises (the callback):
+            ConflictError: the transaction is certain to be aborted by it.
+        """
+
+        def tell(step: Progress) -> None:
+            progress(step)
+            if self._conflict is not None:
+                raise self._conflict
+            if monotonic() - self._looked >= LOOK_SECONDS and not self._is_looking:
+                self._looked = monotonic()
+                self._look = threading.Thread(target=self._find, daemon=True)
+                self._look.start()
+
+        return tell
+
+    def tell_observer(self, conflict: ConflictError) -> None:
+        """Notify the transaction's observer of the early end."""
+        self._txn.end_early(self._operation, conflict)
+
+    @property
+    def _is_looking(self) -> bool:
+        return self._look is not None and self._look.is_alive()
+
+    def _find(self) -> None:
+        try:
+            self._conflict = self._txn.find_early_conflict(self._operation, self._user_name)
+        except (EngineError, OSError, *SPARK_ERRORS):
+            return  # the commit will report it
+        finally:
+            self._looked = monotonic()
+
 
 READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 

@@ -17,13 +17,12 @@ from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
-from engine.spark.frame_reads import TableRead, files_of, live_reads_of, reads_of
-from engine.spark.live_frames import pin_versions
-from engine.spark.live_tables import LiveTable
 from engine.spark.own_columns import move_to_session
+from engine.spark.scan.live_frames import TableRead, files_of, live_reads_of, pin_versions, reads_of
+from engine.spark.scan.live_tables import LiveTable
 from engine.spark.session import is_in_utc
-from engine.spark.shape import cast_in_session
 from engine.spark.sources import SourceRows
+from engine.spark.write.shape import cast_in_session
 from engine.storage.uri import real_place
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 

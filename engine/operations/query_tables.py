@@ -24,8 +24,8 @@ from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
 from engine.spark.own_columns import add_own_columns, move_to_session, subqueries_of
-from engine.spark.query_frames import QueryFrames, add_outer_columns
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan.query_frames import QueryFrames, add_outer_columns
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction

@@ -21,7 +21,7 @@ from engine.storage.presence import find_missing_files
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.observer import NO_OBSERVER, ObservedTransaction, TransactionObserver
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 
 LONGEST_VACUUM_MS = 24 * 3600 * 1000
 _COMMITS = 1000

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.actions.files import AddFile
 from engine.commands.command import Command
-from engine.conflicts.row_counts import live_rows
+from engine.conflicts.decide.row_access import live_rows
 
 
 @dataclass(frozen=True, slots=True)

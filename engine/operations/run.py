@@ -51,48 +51,49 @@ from engine.errors import (
 )
 from engine.expressions.conditions import Given
 from engine.log.commits import LogCommit
-from engine.operations.active_writers import list_active_writers, track_operation
-from engine.operations.alter_columns import (
+from engine.operations.caller_rows import bind_sources
+from engine.operations.define.alter import (
     add_columns,
+    add_constraint,
     change_column,
+    cluster_by,
     drop_columns,
+    drop_constraint,
     rename_column,
 )
-from engine.operations.alter_table import (
-    add_constraint,
-    cluster_by,
-    drop_constraint,
-)
-from engine.operations.append import append
-from engine.operations.auto_compaction import follow_up
-from engine.operations.caller_rows import bind_sources
-from engine.operations.clone import clone
-from engine.operations.create import create
-from engine.operations.delete import delete
-from engine.operations.drop_feature import drop_feature
+from engine.operations.define.clone import clone
+from engine.operations.define.create import create
+from engine.operations.define.set_properties import set_properties, unset_properties
 from engine.operations.execution import AppliedBeforeError, Execution
 from engine.operations.frame_sources import version_read_by
-from engine.operations.merge import merge
-from engine.operations.optimize import optimize
-from engine.operations.options import FollowUpRunner, RunKeywords, RunOptions
-from engine.operations.overwrite import overwrite
-from engine.operations.reorg import reorg
-from engine.operations.restore import restore
+from engine.operations.maintenance.auto_compaction import follow_up
+from engine.operations.maintenance.drop_feature import drop_feature
+from engine.operations.maintenance.optimize import optimize
+from engine.operations.maintenance.reorg import reorg
+from engine.operations.maintenance.restore import restore
+from engine.operations.maintenance.vacuum import vacuum
+from engine.operations.merge.merge import merge
+from engine.operations.options import (
+    FollowUpRunner,
+    RunKeywords,
+    RunOptions,
+    list_active_writers,
+    track_operation,
+)
 from engine.operations.result import OperationResult
+from engine.operations.rows.delete import delete, truncate
+from engine.operations.rows.insert import append, overwrite
+from engine.operations.rows.stream import stream
+from engine.operations.rows.update import update
 from engine.operations.script import (
     ScriptTables,
     resolve_in_script,
     run_steps,
     step_txn_id,
 )
-from engine.operations.set_properties import set_properties, unset_properties
-from engine.operations.stream import stream
-from engine.operations.truncate import truncate
-from engine.operations.update import update
-from engine.operations.vacuum import vacuum
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.collection import rows_given_up
 from engine.spark.column_trees import StatementText
-from engine.spark.materialisation import rows_given_up
 from engine.spark.session import engine_session
 from engine.storage.base import Store
 from engine.storage.uri import is_same_place
@@ -142,7 +143,7 @@ def run(
     options: RunOptions = RunOptions(),  # noqa: B008 - a frozen value
     **keywords: Unpack[RunKeywords],
 ) -> OperationResult:
-    """Run a command and the compaction due after it (`engine.operations.auto_compaction`).
+    """Run a command and the compaction due after it (`engine.operations.maintenance.auto_compaction`).
 
     Args:
         command: the command, validated again here; text is parsed as a statement (docs/sql.md).

@@ -11,8 +11,8 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult
 from engine.operations.write_rows import WriteTerms, add_columns, assign_identity, write_rows
 from engine.spark.columns import from_spark_schema
-from engine.spark.data_source_sink import QUERY_ID
 from engine.spark.sources import SourceRows
+from engine.spark.write.data_source_writer import QUERY_ID
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 

@@ -9,13 +9,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.files import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
 from engine.deletion_vectors.files import locate
 from engine.errors import DeletionVectorError, MalformedLogError, PathOutsideRootError
 from engine.log.file_table import adds_of, removes_of
+from engine.log.history import iter_removals
 from engine.log.paths import commit_path
-from engine.log.removals import iter_removals
 from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store

@@ -1,15 +1,17 @@
 """Rows into a table: shaped, completed, held to the table's rules, written.
 
 Append, overwrite and create share this.
+
+Actions operations stage for a live file: its removal, or another deletion vector.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor, RemoveFile, tombstone
 from engine.actions.table import Metadata, Protocol
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
@@ -25,14 +27,14 @@ from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true
-from engine.spark.identity import check_explicit, identity_columns, number_rows
 from engine.spark.own_columns import add_own_columns
-from engine.spark.row_checks import describe_row, refuse_violations
-from engine.spark.shape import check_assignable, fit_to_table
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
-from engine.spark.table_rules import complete, enforce
-from engine.spark.writer import WriteOutput, few_rows, rebalance_partitions, write, write_few
+from engine.spark.write.identity import check_explicit, identity_columns, number_rows
+from engine.spark.write.row_checks import describe_row, refuse_violations
+from engine.spark.write.shape import check_assignable, fit_to_table
+from engine.spark.write.table_rules import complete, enforce
+from engine.spark.write.writer import WriteOutput, few_rows, rebalance_partitions, write, write_few
 
 
 @dataclass(frozen=True)
@@ -224,3 +226,18 @@ def build_terms(terms: WriteTerms, schema: StructType, configuration: dict[str, 
     missing = needed - list_supported_features(terms.protocol)
     protocol = upgrade(terms.protocol, missing) if missing else terms.protocol
     return replace(terms, metadata=metadata, protocol=protocol)
+
+
+def removal(
+    add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
+) -> RemoveFile:
+    """Return the tombstone of a live file; the commit sets its time."""
+    removed_file = tombstone(add)
+    return msgspec.structs.replace(
+        removed_file, data_change=data_change, tags=dict(tags) if tags else removed_file.tags
+    )
+
+
+def replace_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str | None) -> AddFile:
+    """Return a file's add action with another deletion vector and matching statistics."""
+    return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)

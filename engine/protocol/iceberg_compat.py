@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from engine.actions.files import AddFile
 from engine.protocol.properties import TableProperties
-from engine.schema.column_mapping import PHYSICAL_NAME_KEY
-from engine.schema.nested_ids import iter_nested_paths, read_nested_ids
+from engine.schema.column_mapping import PHYSICAL_NAME_KEY, iter_nested_paths, read_nested_ids
+from engine.schema.evolution import parse_noted_type
 from engine.schema.types import (
     PrimitiveType,
     StructField,
     StructType,
     iter_types,
 )
-from engine.schema.widening import parse_noted_type
 
 COMPAT_V1_KEY = "delta.enableIcebergCompatV1"
 COMPAT_TAG = "ICEBERG_COMPAT_VERSION"

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from engine.clock import Clock, SystemClock, utc_from_ms
-from engine.conflicts.checker import CHECKS
+from engine.conflicts.decide.checker import CHECKS
 from engine.reports.outbox import ReportOutbox
 from engine.reports.settings import outbox
 

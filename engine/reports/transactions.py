@@ -18,7 +18,7 @@ from engine.transaction.observer import (
     TransactionObserver,
     count_staged_bytes,
 )
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 
 logger = logging.getLogger(__name__)
 

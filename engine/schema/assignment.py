@@ -1,6 +1,6 @@
 """Store assignment: whether and how values of one type are stored in a column of another.
 
-It applies to INSERT, UPDATE and MERGE and decides by types alone; Spark (`engine.spark.shape`)
+It applies to INSERT, UPDATE and MERGE and decides by types alone; Spark (`engine.spark.write.shape`)
 executes the resulting `Storing`, and Arrow its plain casts. Structs are matched by field names at
 every depth, in arrays and maps too. Single values are cast by Spark's ANSI CAST, as in delta-spark;
 a value out of range fails the write.

@@ -1,6 +1,8 @@
 """Partition values: text in the log ↔ typed values, and the names of partition directories.
 
 Protocol: Partition Value Serialization. Both null and "" mean null.
+
+Partition values in Arrow, for every year files can store.
 """
 
 import math
@@ -9,14 +11,12 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
+import pyarrow as pa
+
 from engine.errors import MalformedLogError, RequestError
+from engine.schema.arrow import to_arrow_type
 from engine.schema.civil_time import clock_text, date_text, days_of, micros_of
-from engine.schema.text_values import (
-    parse_boolean,
-    parse_decimal,
-    parse_double,
-    parse_whole_number,
-)
+from engine.schema.text_values import parse_boolean, parse_decimal, parse_double, parse_whole_number
 from engine.schema.types import (
     DATE,
     TIMESTAMP,
@@ -272,3 +272,34 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "timestamp_ntz": lambda text: _check_bits(micros_of(text, zoned=False), 64),
 }
 MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+
+def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Array:
+    """Convert the log's texts to values.
+
+    Raises:
+        MalformedLogError: a text is not a value of the type.
+    """
+    values = [parse_stored_value(text, data_type) for text in texts]
+    kind = to_arrow_type(data_type)
+    if data_type not in MOMENTS:
+        return pa.array(values, kind)
+    return pa.array(values, _number(data_type)).view(kind)
+
+
+def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
+    """Convert one text of the log to a value; raise errors like `partition_array`."""
+    return partition_array([text], data_type)[0]
+
+
+def partition_text_at(column: pa.Array, row: int, data_type: DataType) -> str | None:
+    """Format the value in a row as the log's text."""
+    value = column[row]
+    if data_type not in MOMENTS:
+        return format_partition_value(value.as_py(), data_type)
+    stored = value.cast(to_arrow_type(data_type)).cast(_number(data_type)).as_py()
+    return None if stored is None else format_stored_moment(stored, data_type)
+
+
+def _number(data_type: DataType) -> pa.DataType:
+    return pa.int32() if data_type == DATE else pa.int64()

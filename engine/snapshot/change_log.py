@@ -3,9 +3,7 @@
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.protocol.features import check_readable
-from engine.snapshot.stream_errors import StreamError
-from engine.snapshot.stream_log import StreamLimits, StreamLog
-from engine.snapshot.stream_position import Position
+from engine.snapshot.stream_log import Position, StreamError, StreamLimits, StreamLog
 
 
 class ChangeLog(StreamLog):

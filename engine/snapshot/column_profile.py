@@ -12,7 +12,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.reader import iter_file
-from engine.snapshot.row_numbers import normalise_floats
+from engine.snapshot.row_pairs import normalise_floats
 from engine.snapshot.snapshot import Snapshot
 
 _BATCH_ROWS = 65_536

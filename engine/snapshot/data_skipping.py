@@ -2,11 +2,16 @@
 
 `may_match` answers False only as proof. Partition values are exact; statistics are bounds that
 may be missing, cut, or rounded, and never rule out NaN. Contradictory statistics are ignored.
+
+Bounds of decimals as writers leave them in statistics: rounded, cut off, and bounds all the same.
+
+Column names supported by decoders of statistics.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,10 +26,16 @@ from engine.actions.statistics import (
     parse_stats,
 )
 from engine.errors import MalformedLogError
-from engine.expressions import text_bounds
+from engine.expressions import possible_values
 from engine.expressions.literals import parse_date, parse_timestamp, round_to_single
-from engine.expressions.possible_values import Read, compile_condition
-from engine.expressions.ranges import NULL, UNKNOWN, ValueRange, constant
+from engine.expressions.possible_values import (
+    NULL,
+    UNKNOWN,
+    Read,
+    ValueRange,
+    compile_condition,
+    constant,
+)
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression
 from engine.expressions.types import FLOATS, INTEGRALS
@@ -42,8 +53,41 @@ from engine.schema.types import (
     DecimalType,
     StructType,
 )
-from engine.snapshot.decimal_bounds import lower_bound, upper_bound
-from engine.snapshot.stats_fields import can_be_decoded
+
+_DIGITS = Context(prec=100)
+_EXACT_DIGITS = 15  # digits a double represents exactly
+_ROUNDING = Decimal("4e-16")
+_SMALLEST, _LARGEST = Decimal(-(2**63)), Decimal(2**63 - 1)  # limits of the bounds deltalake writes
+
+
+def lower_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
+    """Return a value at or below all values behind a minimum; None if there is no bound."""
+    return None if value <= _SMALLEST else _widen_bound(value, -1, data_type)
+
+
+def upper_bound(value: Decimal, data_type: DecimalType) -> Decimal | None:
+    """Return a value at or above all values behind a maximum; None if there is no bound."""
+    return None if value >= _LARGEST else _widen_bound(value, 1, data_type)
+
+
+def _widen_bound(value: Decimal, side: int, data_type: DecimalType) -> Decimal | None:
+    """Widen a bound, because some writers round decimals through a double."""
+    lost = abs(value) * _ROUNDING if data_type.precision > _EXACT_DIGITS else Decimal(0)
+    rounding = ROUND_CEILING if side < 0 else ROUND_FLOOR
+    try:
+        moved = _DIGITS.add(value, lost * side)
+        return moved.quantize(Decimal(1).scaleb(-data_type.scale), rounding, _DIGITS)
+    except ArithmeticError:
+        return None
+
+
+_UNFIT = re.compile(r'[\x00-\x1f"\\]')
+
+
+def can_be_decoded(physical_name: str) -> bool:
+    """Return whether the name needs no escapes in JSON, as msgspec requires of struct fields."""
+    return _UNFIT.search(physical_name) is None
+
 
 _BATCH_FILES = 8192
 _TYPE_CHANGES = "delta.typeChanges"
@@ -300,7 +344,7 @@ def _upper(bound: Any, written: Any, data_type: DataType, *, was_float: bool = F
         return bound if bound is None else upper_bound(bound, data_type)
     if isinstance(bound, datetime):
         return greatest_moment(bound, written)
-    return text_bounds.upper_bound(bound) if isinstance(bound, str) else bound
+    return possible_values.upper_bound(bound) if isinstance(bound, str) else bound
 
 
 def _build_bound_converter(data_type: DataType) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log_again
 from engine.log.compaction import write_compaction
 from engine.log.replay import list_newer, load_state
-from engine.log.successors import commits_until
+from engine.log.tip import commits_until
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.base import Store

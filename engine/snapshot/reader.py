@@ -12,8 +12,7 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.schema.arrow import check_supported
 from engine.schema.column_mapping import physical_name
-from engine.schema.partition_arrays import partition_scalar
-from engine.schema.partition_values import partition_text
+from engine.schema.partition_values import partition_scalar, partition_text
 from engine.schema.types import StructField, StructType
 from engine.snapshot.bounded_rows import dictionary_paths, iter_bounded
 from engine.snapshot.conform import conform_column, find_fields, target_type

@@ -21,17 +21,22 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.schema.types import StructField, StructType
-from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
-from engine.snapshot.change_feed import CHANGE_TYPE, ChangeSource, is_enabled, read_changes
-from engine.snapshot.column_lineage import MappingModes, rows_as_later, sources_of
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES, ReadLimitError
+from engine.snapshot.change_feed import (
+    CHANGE_TYPE,
+    ChangeSource,
+    MappingModes,
+    is_enabled,
+    read_changes,
+    rows_as_later,
+    sources_of,
+)
 from engine.snapshot.conform import target_type
 from engine.snapshot.data_files import read_deleted_rows
-from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
-from engine.snapshot.row_counts import live_rows
 from engine.snapshot.row_pairs import pair_by_keys, remove_common_rows
 from engine.snapshot.scan import prune
-from engine.snapshot.snapshot import Snapshot
+from engine.snapshot.snapshot import Snapshot, live_rows
 
 _BATCH_ROWS = 65_536
 _GONE = ("delete", "update_preimage")

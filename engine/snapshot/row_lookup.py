@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import DataFileError
-from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
-from engine.snapshot.read_limit import CellLimitError
+from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES, CellLimitError
 from engine.snapshot.reader import ROW_INDEX, iter_file
 from engine.snapshot.snapshot import Snapshot
 

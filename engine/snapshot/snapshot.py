@@ -1,4 +1,7 @@
-"""A version of a table as an immutable value."""
+"""A version of a table as an immutable value.
+
+Row counts of files as claimed by statistics: for display, not for decisions.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -9,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.actions.files import AddFile
+from engine.actions.statistics import read_claimed_rows
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.clock import utc_from_ms
 from engine.errors import (
@@ -28,13 +32,33 @@ from engine.protocol.features import check_readable
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.column_paths import ColumnPath, render_column_path
+from engine.schema.evolution import list_unsupported_changes
 from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
-from engine.schema.widening import list_unsupported_changes
 from engine.snapshot.data_files import count_rows
-from engine.snapshot.row_counts import count_deleted_rows, live_rows, num_records
 from engine.snapshot.scan import iter_scan, prune, scan
 from engine.storage.base import Store
+
+
+def num_records(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the `numRecords` of every row's statistics, null if there is none."""
+    chunks = [
+        pa.array([read_claimed_rows(text) for text in chunk.to_pylist()], pa.int64())
+        for chunk in stats.chunks
+    ]
+    return pa.chunked_array(chunks, pa.int64())
+
+
+def count_deleted_rows(files: pa.Table) -> pa.ChunkedArray:
+    """Return the number of rows that each file's deletion vector deletes."""
+    return pc.fill_null(pc.struct_field(files.column("deletion_vector"), "cardinality"), 0)
+
+
+def live_rows(files: pa.Table) -> pa.ChunkedArray:
+    """Return the number of live rows of each file, null without a plausible count."""
+    left = pc.subtract(num_records(files.column("stats")), count_deleted_rows(files))
+    return pc.if_else(pc.greater_equal(left, 0), left, None)
+
 
 _MAPPING_MODES = ("none", "name", "id")
 _REMEMBERED_FILES = 10_000

@@ -3,17 +3,27 @@
 Versions with only moved rows (`dataChange` false) are skipped. A version with removed or changed
 rows stops the stream unless an option allows it, and so does a change of metadata. A batch may end
 inside a version; a version is checked in full before its first file is delivered.
+
+Position of a stream in its source's log: JSON in a checkpoint, a number in a `txn` action.
+
+Why a stream over a table stops: named, with the version and the way on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
-from engine.errors import FileMissingError, LogGapError, VersionNotFoundError
+from engine.errors import (
+    EngineError,
+    FileMissingError,
+    LogGapError,
+    RequestError,
+    VersionNotFoundError,
+)
 from engine.log.commits import LogCommit, list_versions, read_commit
-from engine.log.definition import load_definition
-from engine.log.replay import SchemaNotSaidError
+from engine.log.replay import SchemaNotSaidError, load_definition
 from engine.log.tip import Tip, is_replaced
 from engine.protocol.features import check_readable
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY, field_id
@@ -27,16 +37,133 @@ from engine.schema.types import (
     type_to_json,
 )
 from engine.snapshot.snapshot import load_snapshot
-from engine.snapshot.stream_errors import (
-    SourceReplacedError,
-    SourceRowsChangedError,
-    SourceRowsRemovedError,
-    SourceSchemaChangedError,
-    StreamError,
-    StreamLogCleanedError,
-)
-from engine.snapshot.stream_position import MAX_INDEX, Position
 from engine.storage.base import Store
+
+MAX_INDEX = 1 << 23
+_IS_COMMIT = MAX_INDEX
+_VERSION_BITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next file to read.
+
+    Attributes:
+        version: the version of the source.
+        index: the file's index among the files added by the version, or among the snapshot's files.
+        initial: whether the files are those of the whole table at this version.
+    """
+
+    version: int
+    index: int = 0
+    initial: bool = False
+
+    def to_number(self) -> int:
+        """Encode the position as a number growing with the stream: version, initial or not, index.
+
+        It fits the 63 bits of a `txn` action's version while the index is below `MAX_INDEX`.
+        """
+        part = self.index if self.initial else _IS_COMMIT + self.index
+        return (self.version << _VERSION_BITS) + part
+
+    @classmethod
+    def from_number(cls, number: int) -> "Position":
+        """Decode a position encoded by `to_number`."""
+        version, part = number >> _VERSION_BITS, number & ((1 << _VERSION_BITS) - 1)
+        return cls(version, part & (_IS_COMMIT - 1), initial=part < _IS_COMMIT)
+
+    def to_json(self, table_id: str) -> dict[str, Any]:
+        """Return the position as an offset for Spark's checkpoint."""
+        return {
+            "table": table_id,
+            "version": self.version,
+            "index": self.index,
+            "initial": self.initial,
+        }
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any]) -> "Position":
+        """Parse an offset.
+
+        Raises:
+            RequestError: it is not an offset of this source.
+        """
+        version, index = offset.get("version"), offset.get("index")
+        initial = offset.get("initial")
+        if type(version) is int and type(index) is int and type(initial) is bool:
+            return cls(version, index, initial)
+        msg = f"{dict(offset)} is no offset of a Delta table's stream."
+        raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")
+
+
+class StreamError(EngineError, code="LAKE_STREAM_STOPPED", sqlstate="22000"):
+    """A stream cannot continue from its position."""
+
+
+class SourceSchemaChangedError(
+    StreamError, code="DELTA_SCHEMA_CHANGED_WITH_VERSION", sqlstate="KD007"
+):
+    """The source's metadata changed in a version not yet read by the stream."""
+
+    def __init__(self, table: str, version: int, changes: Sequence[str], remedy: str) -> None:
+        shown = "; ".join(changes[:10])
+        super().__init__(f"Version {version} of {table} changed its metadata: {shown}.", remedy)
+        self.table, self.version, self.changes = table, version, tuple(changes)
+
+
+class SourceReplacedError(
+    StreamError, code="DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE", sqlstate="55019"
+):
+    """Another table replaced the stream's source, or an older copy of it did."""
+
+    def __init__(self, table: str, expected: str, actual: str) -> None:
+        one = "the same id, and another log" if actual == expected else f"id {actual}"
+        super().__init__(
+            f"The stream reads the table with id {expected}, and the one at {table} has {one}.",
+            "Start a new stream, under another checkpoint or name, to read this one.",
+        )
+        self.table, self.expected, self.found = table, expected, actual
+
+
+class SourceRowsRemovedError(StreamError, code="DELTA_SOURCE_IGNORE_DELETE", sqlstate="0A000"):
+    """A version of the source removed rows, which a stream of appends cannot express."""
+
+    def __init__(self, table: str, version: int, operation: str, path: str) -> None:
+        super().__init__(
+            f"Version {version} of {table} ({operation}) removed rows, among others of {path}.",
+            "Set ignoreDeletes to pass over removals of whole files, or skipChangeCommits.",
+        )
+        self.table, self.version, self.operation = table, version, operation
+
+
+class SourceRowsChangedError(
+    StreamError, code="DELTA_SOURCE_TABLE_IGNORE_CHANGES", sqlstate="0A000"
+):
+    """A version of the source rewrote rows already delivered by the stream."""
+
+    def __init__(self, table: str, version: int, operation: str, path: str) -> None:
+        super().__init__(
+            f"Version {version} of {table} ({operation}) changed rows, among others of {path}.",
+            "Set skipChangeCommits to pass over such versions, or ignoreChanges to read the"
+            " rewritten files, with rows that have been read before.",
+        )
+        self.table, self.version, self.operation = table, version, operation
+
+
+class StreamLogCleanedError(
+    StreamError, code="DELTA_MISSING_FILES_UNEXPECTED_VERSION", sqlstate="XXKDS"
+):
+    """Versions not yet read by the stream are no longer in the log."""
+
+    def __init__(self, table: str, version: int, earliest: int | None) -> None:
+        kept = "none is left" if earliest is None else f"the log begins at version {earliest}"
+        super().__init__(
+            f"The stream has to read version {version} of {table}, and {kept}: it was cleaned away.",
+            "Start a new stream that reads the whole table first; raise"
+            " delta.logRetentionDuration if streams pause for long.",
+        )
+        self.table, self.version, self.earliest = table, version, earliest
+
 
 _SHOWN_TYPE = 60
 

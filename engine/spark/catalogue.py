@@ -13,8 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from engine.expressions.render import quote_string
 from engine.spark.jvm import iter_seq
-from engine.spark.plain_sql import plain_sql
-from engine.spark.session import is_remote
+from engine.spark.session import is_remote, plain_sql
 
 SESSION_CATALOGUE = "spark_catalog"
 _DETAILS = "# Detailed Table Information"

@@ -1,15 +1,29 @@
-"""Data collected on the driver: small reports of tasks, and few, small rows."""
+"""Data collected on the driver: small reports of tasks, and few, small rows.
 
-from collections.abc import Iterable, Mapping
+Sides of joins small enough to broadcast to every task, so that the other side is not shuffled.
+
+Spark guesses the bytes of a side from its plan; here they were counted.
+
+Rows computed once and kept in Spark until the run ends.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
 from engine.spark.columns import quote_column
-from engine.spark.java_causes import SPARK_ERRORS, causes_of
+from engine.spark.data_source_options import size_in_bytes
+from engine.spark.failures import SPARK_ERRORS, causes_of
+from engine.spark.session import is_remote
 
 MOST_BYTES = 64 * 1024 * 1024
 """Limit on rows sent to the driver."""
@@ -111,3 +125,67 @@ def _width(kind: spark_types.DataType) -> int | None:
         return sum(fixed) if len(fixed) == len(widths) else None
     is_free = isinstance(kind, (*_TEXTS, *_FREE))
     return None if is_free else _WIDEST
+
+
+_DEFAULT_LIMIT = "1g"
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+
+
+def broadcast_if_small(frame: DataFrame, size: int) -> DataFrame:
+    """Mark the frame for broadcast if its `size` in bytes allows it.
+
+    Spark first builds the whole table on the driver, which takes several times its bytes.
+    """
+    if size > MOST_BYTES:
+        return frame
+    settings = frame.sparkSession.conf
+    threshold, limit = (settings.get(name, None) for name in (_THRESHOLD, RESULT_LIMIT))
+    return F.broadcast(frame) if may_send(size, threshold or "", limit or "") else frame
+
+
+def may_send(size: int, threshold: str, limit: str) -> bool:
+    """Whether a side of this many bytes may be broadcast.
+
+    It may not if the session's `threshold` disables broadcast joins (negative) or if the driver's
+    result `limit` is less than twice the size. Empty texts stand for Spark's defaults.
+    """
+    most = size_in_bytes(limit or _DEFAULT_LIMIT)
+    if threshold.startswith("-") or size > MOST_BYTES or most is None:
+        return False
+    return most == 0 or 2 * size <= most
+
+
+_KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
+
+
+def materialise_rows(frame: DataFrame) -> DataFrame:
+    """Compute the rows now, once.
+
+    `rows_given_up` frees them. Outside of it, Spark frees them some time after the last reference.
+    """
+    rows = frame.localCheckpoint(eager=True)
+    kept = _KEPT.get()
+    if kept is not None:
+        kept.append(rows)
+    return rows
+
+
+@contextmanager
+def rows_given_up() -> Iterator[None]:
+    """Free the rows of every `materialise_rows` inside: memory and disk of the executors."""
+    kept: list[DataFrame] = []
+    token = _KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for rows in kept:
+            _free(rows)
+
+
+def _free(rows: DataFrame) -> None:
+    if is_remote(rows.sparkSession):
+        return  # its server frees them with the frame
+    inside: Any = rows
+    with suppress(Py4JError, OSError):  # Spark may be gone by now
+        inside._jdf.queryExecution().logical().rdd().unpersist(False)

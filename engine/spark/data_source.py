@@ -19,19 +19,18 @@ from engine.log.tip import Tip, is_replaced
 from engine.schema.types import parse_schema
 from engine.snapshot.change_feed import ENABLED_KEY
 from engine.snapshot.stream_log import StreamTerms
-from engine.spark.change_stream import (
-    LakeChangeStream,
-    add_change_columns,
-    drop_change_columns,
-)
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source_options import LakeOptions, SourcePlace
 from engine.spark.data_source_reader import LakeReader, PruningLakeReader, shape_of
-from engine.spark.data_source_sink import LakeSink
-from engine.spark.data_source_writer import LakeWriter, open_table
 from engine.spark.jvm import make_active, source_exists
 from engine.spark.session import is_remote
-from engine.spark.table_stream import LakeStream
+from engine.spark.stream.table_stream import (
+    LakeChangeStream,
+    LakeStream,
+    add_change_columns,
+    drop_change_columns,
+)
+from engine.spark.write.data_source_writer import LakeSink, LakeWriter, open_table
 
 NAME = "lake"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

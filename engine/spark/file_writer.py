@@ -22,13 +22,11 @@ import pyarrow.parquet as pq
 from engine.actions.files import AddFile
 from engine.clock import SystemClock
 from engine.protocol.indexed_columns import IndexedColumns
-from engine.schema.partition_arrays import partition_scalar, partition_text_at
-from engine.schema.partition_values import data_directory
+from engine.schema.partition_values import data_directory, partition_scalar, partition_text_at
 from engine.schema.types import DataType, StructType
 from engine.spark.footer_statistics import FooterStatistics
-from engine.storage.base import put_fresh
+from engine.storage.base import put_fresh, random_prefix
 from engine.storage.local import LocalStore
-from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import local_path, open_store
 
 PATH_SAFE = "/=-_.~!*'()@$&+,;"  # characters unencoded in paths of the log

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from engine.errors import ConflictError, OperationCancelledError
-from engine.spark.java_causes import SPARK_ERRORS
+from engine.spark.failures import SPARK_ERRORS
 from engine.spark.session import is_remote
 from engine.spark.task_counts import GroupTasks, StageList, TaskCounts, TaskTimes
 

@@ -18,11 +18,11 @@ import pandas  # type: ignore[import-untyped] # noqa: F401 - for the workers, as
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import engine.spark.compaction
-import engine.spark.live_rows
 import engine.spark.row_positions
-import engine.spark.writer
-import engine.spark.zorder  # noqa: F401
+import engine.spark.scan.deletion_vectors
+import engine.spark.write.compaction
+import engine.spark.write.writer
+import engine.spark.write.zorder  # noqa: F401
 
 _THREADS = Path("/proc/self/task")
 

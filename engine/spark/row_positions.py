@@ -1,6 +1,10 @@
 """Rows to delete: their positions become deletion vectors on the executors.
 
 Each scan task turns its positions into bitmaps, so that the shuffle, by file, is small.
+
+A winning commit's rows, tested by Spark if Arrow cannot: the last resort of conflict resolution.
+
+They are few, and come from the driver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,18 +14,21 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile
-from engine.conflicts.row_counts import physical_rows
+from engine.actions.files import AddFile, DeletionVectorDescriptor
+from engine.conflicts.decide.row_access import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
+from engine.errors import CannotEvaluateError
+from engine.expressions.tree import Expression
 from engine.snapshot.data_files import check_within, count_rows
 from engine.spark.collection import collect_rows
-from engine.spark.columns import column
-from engine.spark.reader import FILE, ROW
+from engine.spark.columns import column, is_true, to_column
+from engine.spark.scan.reader import FILE, ROW
 from engine.spark.session import default_parallelism
 from engine.spark.table_files import TableFiles
 from engine.storage.base import Store
@@ -284,3 +291,62 @@ def _count_rows(merge: VectorMerge, store: Store, index: int, deleted: BitMap64)
     counted = count_rows(store, path, merge.allowed_roots)
     check_within(deleted, counted, path)
     return counted
+
+
+_PLACE = "__lake_place"
+
+
+def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa.Array]:
+    """Return a tester: the rows of a table that satisfy a condition over its columns."""
+
+    def test(condition: Expression, rows: pa.Table) -> pa.Array:
+        return _mask(
+            lambda: _create_numbered_frame(spark, rows).filter(is_true(condition)), rows.num_rows
+        )
+
+    return test
+
+
+def join_matcher(
+    spark: SparkSession, source: DataFrame, on: Expression, reached: Sequence[Expression] = ()
+) -> Callable[[pa.Table], pa.Array]:
+    """Return a matcher of a MERGE's target rows that join a source row or satisfy `reached`."""
+
+    def match(rows: pa.Table) -> pa.Array:
+        def join_source() -> DataFrame:
+            return target().join(source.alias("source"), to_column(on), "left_semi")
+
+        def target() -> DataFrame:
+            return _create_numbered_frame(spark, rows).alias("target")
+
+        mask = _mask(join_source, rows.num_rows)
+        for condition in reached:
+            mask = pc.or_(mask, _mask(_filter_lazily(target, condition), rows.num_rows))
+        return mask
+
+    return match
+
+
+def _filter_lazily(rows: Callable[[], DataFrame], condition: Expression) -> Callable[[], DataFrame]:
+    return lambda: rows().filter(is_true(condition))
+
+
+def _create_numbered_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    places = pa.array(np.arange(rows.num_rows), pa.int64())
+    return spark.createDataFrame(rows.append_column(_PLACE, places))
+
+
+def _mask(rows: Callable[[], DataFrame], count: int) -> pa.Array:
+    """Return the mask of the selected rows.
+
+    Raises:
+        CannotEvaluateError: Spark cannot evaluate it either: the two sides conflict.
+    """
+    mask = np.zeros(count, dtype=bool)
+    try:
+        places = rows().select(column(_PLACE)).toArrow().column(0).to_numpy()
+    except (PySparkException, Py4JError) as error:
+        msg = f"Spark could not test the winning commit's rows: {type(error).__name__}."
+        raise CannotEvaluateError(msg) from error
+    mask[places] = True
+    return pa.array(mask)

@@ -2,6 +2,10 @@
 
 `spark.sql.restrictedMode.enabled` and the empty reflection allow-list are a second line of defense:
 text from people is never passed to Spark in the first place (see `engine.spark.columns`).
+
+The engine's own statements, run by Spark itself in a session with a routed `spark.sql`.
+
+`engine.delta.enable` does not route statements inside `bypass_routing`.
 """
 
 import atexit
@@ -12,14 +16,15 @@ import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Thread
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.errors import PySparkException, UnsupportedOperationException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import EngineError, RequestError
 
@@ -392,3 +397,27 @@ def _pack_engine() -> str:
         for module in sorted(_ENGINE.rglob("*.py")):
             archive.write(module, module.relative_to(_ENGINE.parent))
     return str(packed)
+
+
+_is_plain: ContextVar[bool] = ContextVar("lake_plain_sql", default=False)
+
+
+@contextmanager
+def bypass_routing() -> Iterator[None]:
+    """Send this thread's statements directly to Spark, in any session."""
+    token = _is_plain.set(True)
+    try:
+        yield
+    finally:
+        _is_plain.reset(token)
+
+
+def is_plain() -> bool:
+    """Whether this thread is inside `bypass_routing`."""
+    return _is_plain.get()
+
+
+def plain_sql(session: SparkSession, statement: str) -> DataFrame:
+    """Run a statement in Spark itself."""
+    with bypass_routing():
+        return session.sql(statement)

@@ -14,9 +14,9 @@ from engine.schema.column_mapping import (
     field_id,
     physical_name,
     physical_schema,
+    read_nested_ids,
 )
 from engine.schema.column_paths import ColumnPath
-from engine.schema.nested_ids import read_nested_ids
 from engine.schema.types import (
     LONG,
     ArrayType,

@@ -2,8 +2,12 @@
 
 Paths given to a store are decoded (not percent-encoded), relative to the table's root and separated
 by `/`. A store never leaves its root.
+
+Random directories to spread a large table's files over an object store's key space.
 """
 
+import secrets
+import string
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -137,3 +141,11 @@ def check_path(path: str) -> str:
         msg = f"{path[:500]!r} is not a path below the table's root."
         raise PathOutsideRootError(msg, "Use a relative path without '..'.")
     return path
+
+
+_ALPHANUMERIC = string.ascii_letters + string.digits
+
+
+def random_prefix(length: int) -> str:
+    """Return random characters, safe in paths and in the log; "" for length 0."""
+    return "".join(secrets.choice(_ALPHANUMERIC) for _ in range(length))

@@ -7,7 +7,7 @@ from typing import Protocol
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.actions.written_files import file_changes
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 
 _log = logging.getLogger(__name__)
 

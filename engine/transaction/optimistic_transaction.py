@@ -4,10 +4,13 @@ txn = table.start_transaction()
 files = txn.read_where("date = '2026-11-02'")
 txn.stage(remove, add)
 version = txn.commit("DELETE")
+
+Early checks of winning commits: a transaction certain to be aborted can stop.
 """
 
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,9 +18,12 @@ import pyarrow as pa
 
 from engine.actions.codec import Action
 from engine.clock import Clock, SystemClock
-from engine.conflicts.budget import Budget
+from engine.conflicts.decide.checker import CHECKS, FILE_RULES, find_conflict
+from engine.conflicts.decide.rebase import PendingVectors
+from engine.conflicts.decide.row_access import Budget
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.transaction_info import CurrentTransaction
+from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.errors import ConflictError, RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
@@ -27,10 +33,15 @@ from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.transaction.committer import Committer
-from engine.transaction.early_conflict import find_early_conflict
+from engine.transaction.log_tail import is_own, iter_newer
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver, tell_committed
-from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
-from engine.transaction.pending_commit import Provenance
+from engine.transaction.pending_commit import (
+    DEFAULT_LIMITS,
+    CommitLimits,
+    CommitOutcome,
+    PendingCommit,
+    Provenance,
+)
 from engine.transaction.prepare import ReadSet, prepare_commit
 from engine.transaction.snapshot_rows import (
     RowMatcher,
@@ -39,6 +50,60 @@ from engine.transaction.snapshot_rows import (
     SnapshotRows,
 )
 from engine.transaction.staged_files import StagedFileCheck, make_staged_durable
+from engine.transaction.validation import Resolution, RowResolver, validate
+
+_OF_THE_TABLE = tuple(check for check in CHECKS if check.rule not in FILE_RULES)
+
+
+class _UndecidedError(Exception):
+    """Rows were not compared to the end. Later there may be the time for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DecidedResolver:
+    """Resolves like the commit, except that a spent budget or a failed read is no conflict."""
+
+    rows: RowResolver
+
+    def resolve(self, overlap: Overlap, pending: PendingVectors) -> Resolution:
+        resolution = self.rows.resolve(overlap, pending)
+        if resolution.settled.evidence.is_partial:
+            raise _UndecidedError
+        return resolution
+
+    def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
+        return self.rows.write_vectors(pending_commit)
+
+
+def find_early_conflict(
+    store: Store, pending_commit: PendingCommit, rows: RowResolver | None
+) -> ConflictError | None:
+    """Return the first certain conflict with a winning commit so far, or None.
+
+    A transaction already in the log has none. While nothing is staged, the check stops at the first
+    winning commit that touched files: it may become a conflict.
+
+    Raises:
+        EngineError: the log is unreadable.
+    """
+    decided = None if rows is None else _DecidedResolver(rows)
+    for commit in iter_newer(store, pending_commit.validated_version):
+        if is_own(commit, pending_commit.provenance.txn_id):
+            return None
+        winner = WinningCommit.from_commit(commit)
+        if not pending_commit.staged:
+            overlap = Overlap(pending_commit.current, winner, attempted_version=winner.version)
+            conflict = find_conflict(overlap, _OF_THE_TABLE)
+            if conflict is not None or winner.adds or winner.removes:
+                return conflict
+            continue
+        try:
+            pending_commit = validate(pending_commit, winner, decided)
+        except ConflictError as conflict:
+            return conflict
+        except _UndecidedError:
+            return None
+    return None
 
 
 class TableHandle(Protocol):

@@ -14,11 +14,16 @@ import pyarrow.compute as pc
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
+from engine.conflicts.decide.row_access import physical_rows
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel, level_used
-from engine.conflicts.layout import NO_LAYOUT, LayoutColumn
-from engine.conflicts.row_counts import physical_rows
-from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
+from engine.conflicts.transaction_info import (
+    NO_LAYOUT,
+    CurrentTransaction,
+    LayoutColumn,
+    ReadPredicate,
+    RowScope,
+)
 from engine.errors import RequestError
 from engine.log.file_table import adds_of
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault

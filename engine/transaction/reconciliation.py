@@ -16,9 +16,9 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
-from engine.conflicts.footprint import PathChange, changes_of
+from engine.conflicts.decide.row_access import physical_rows
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.overlap import PathChange, changes_of
 from engine.transaction.pending_commit import PendingCommit, commit_info, last_row_id
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"

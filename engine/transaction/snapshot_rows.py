@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from engine.actions.codec import Action
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor
 from engine.actions.statistics import loosen_bounds
 from engine.clock import Clock
-from engine.conflicts.budget import Budget
+from engine.conflicts.decide.rebase import PendingVectors
+from engine.conflicts.decide.row_access import NO_ROWS, Budget, Positions, positions
+from engine.conflicts.decide.row_level import resolve_by_rows
+from engine.conflicts.decide.row_map import RowMap, trace
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import PendingVectors
-from engine.conflicts.row_access import NO_ROWS, Positions, positions
-from engine.conflicts.row_level import resolve_by_rows
-from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
 from engine.errors import CannotEvaluateError, DataFileError

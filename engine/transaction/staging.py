@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engine.actions.codec import Action
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.decide.row_access import physical_rows
 from engine.errors import AppendOnlyError, MalformedLogError, RequestError
 from engine.protocol.features import check_writable, find_required_features, list_supported_features
 from engine.protocol.properties import TableProperties

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.conflict_facts import Decision, WinnerVerdicts
-from engine.conflicts.checker import FILE_RULES, find_conflict
-from engine.conflicts.decision import (
+from engine.conflicts.decide.checker import FILE_RULES, find_conflict
+from engine.conflicts.decide.decision import (
     append_verdicts,
     decision_of,
     explain_enablement,
@@ -13,13 +13,12 @@ from engine.conflicts.decision import (
     pass_at_row_level,
     stop_at_rule,
 )
+from engine.conflicts.decide.rebase import PendingVectors
+from engine.conflicts.decide.row_level import RowLevelOutcome
 from engine.conflicts.overlap import Overlap
-from engine.conflicts.rebase import PendingVectors
-from engine.conflicts.row_level import RowLevelOutcome
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError
-from engine.transaction.outcome import ResolvedConflict
-from engine.transaction.pending_commit import PendingCommit
+from engine.transaction.pending_commit import PendingCommit, ResolvedConflict
 
 
 @dataclass(frozen=True, slots=True)

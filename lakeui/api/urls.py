@@ -2,19 +2,28 @@
 
 from django.urls import URLPattern, path, re_path
 
-from lakeui.api.access.audit import AuditList
-from lakeui.api.access.sessions import EverySessionList, SessionDetail, SessionList
-from lakeui.api.access.tokens import EveryTokenList, TokenDetail, TokenList
-from lakeui.api.conflicts.conflict import ConflictDetail
-from lakeui.api.conflicts.conflict_rerun import ConflictRerunDetail
-from lakeui.api.conflicts.conflict_rows import ConflictRowValues
-from lakeui.api.conflicts.conflict_trials import ConflictTrialAnswers
-from lakeui.api.conflicts.conflicts import ConflictCosts, ConflictList, TableConflictList
-from lakeui.api.conflicts.exceptions import Exceptions
+from lakeui.api.access import (
+    AuditList,
+    EverySessionList,
+    EveryTokenList,
+    SessionDetail,
+    SessionList,
+    TokenDetail,
+    TokenList,
+)
+from lakeui.api.conflicts.conflicts import (
+    ConflictCosts,
+    ConflictDetail,
+    ConflictList,
+    ConflictRowValues,
+    Exceptions,
+    TableConflictList,
+)
 from lakeui.api.conflicts.explain import ConflictExplain
+from lakeui.api.conflicts.fixes import ConflictRerunDetail, ConflictTrialAnswers
 from lakeui.api.conflicts.pipelines import PipelineEvents
 from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
-from lakeui.api.jobs.jobs import (
+from lakeui.api.jobs import (
     JobCancel,
     JobDetail,
     JobEventList,
@@ -22,33 +31,25 @@ from lakeui.api.jobs.jobs import (
     JobList,
     JobRetry,
     JobStream,
-    TableJobList,
-)
-from lakeui.api.jobs.schedules import (
     ScheduleDetail,
     ScheduleList,
     ScheduleRun,
+    TableJobList,
     TableScheduleList,
 )
-from lakeui.api.long_polling import allow_waiting
-from lakeui.api.monitoring.alerts import (
+from lakeui.api.monitoring import (
     Alerts,
     ChannelDetail,
     ChannelList,
     ChannelTest,
     DeliveryList,
+    HealthView,
+    Monitoring,
     RuleDetail,
     RuleList,
 )
-from lakeui.api.monitoring.health import HealthView
-from lakeui.api.monitoring.monitoring import Monitoring
-from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
-from lakeui.api.overview.glossary import Glossary
-from lakeui.api.overview.overview import Overview
-from lakeui.api.overview.search import Search
-from lakeui.api.streaming import stream_view
-from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
-from lakeui.api.tables.diff import Diff
+from lakeui.api.overview import AttentionView, Glossary, MuteDetail, MuteList, Overview, Search
+from lakeui.api.streaming import allow_waiting, stream_view
 from lakeui.api.tables.discover import (
     DiscoveredTableList,
     DiscoveryContinue,
@@ -58,24 +59,36 @@ from lakeui.api.tables.discover import (
     DiscoveryRegister,
 )
 from lakeui.api.tables.eligibility import EligibilityDetail
-from lakeui.api.tables.files import LiveFileList
-from lakeui.api.tables.grants import GrantDetail, GrantList
-from lakeui.api.tables.history import GrowthDetail, LayoutDetail, TimelineDetail, VersionList
+from lakeui.api.tables.history import (
+    Diff,
+    GrowthDetail,
+    LayoutDetail,
+    LiveFileList,
+    TimelineDetail,
+    VersionDetail,
+    VersionFileList,
+    VersionList,
+)
 from lakeui.api.tables.isolation import (
+    Concurrency,
+    ConcurrencyLanes,
     Isolation,
     Matrix,
     OverlapList,
     ReorderedList,
+    WhatIfDetail,
 )
-from lakeui.api.tables.preview import TablePreview
-from lakeui.api.tables.quiet_hours import QuietHoursOfTable
-from lakeui.api.tables.row_diff import RowDiff
+from lakeui.api.tables.rows import RowDiff, TablePreview
 from lakeui.api.tables.schema import ColumnList, KeyDetail, KeyList, TableSchema
-from lakeui.api.tables.summary import TableDetail, TableStream
-from lakeui.api.tables.tables import TableList
+from lakeui.api.tables.tables import (
+    GrantDetail,
+    GrantList,
+    QuietHoursOfTable,
+    TableDetail,
+    TableList,
+    TableStream,
+)
 from lakeui.api.tables.uploads import UploadPreview, Uploads
-from lakeui.api.tables.version import VersionDetail, VersionFileList
-from lakeui.api.tables.what_if import WhatIfDetail
 
 app_name = "api"
 

@@ -3,10 +3,14 @@
 Directories are examined depth first and by name, so that the last one marks the progress of a
 search. A directory with files in `_delta_log` is a table, and everything below it is its own.
 Directories that begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
+
+Unregistered tables of repeated searches: reported until they are registered or dismissed.
+
+They outlive their round, so that nothing is reported as over while the next round runs.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -16,7 +20,7 @@ from auditlog.models import LogEntry
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -25,13 +29,51 @@ from engine.storage.base import Store
 from engine.storage.directories import child_directories, has_files
 from engine.storage.uri import open_store
 from lakeui.catalog.access import may
-from lakeui.catalog.models import DiscoveredTable, Discovery, Table
+from lakeui.catalog.models import DiscoveredTable, Discovery, Table, UnregisteredTable
 from lakeui.catalog.registration import LONGEST_PLACE, request_registration
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.catalog.syncs import nobody_at_it
-from lakeui.catalog.unregistered_tables import keep_unregistered
 from lakeui.celery import app
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
+
+_ROWS_AT_ONCE = 500
+
+
+def keep_unregistered(discovery: Discovery, places: Collection[str], now: datetime) -> None:
+    """Store the unregistered tables of a complete round; delete those that it no longer found."""
+    unregistered = set(places)
+    with transaction.atomic():
+        kept = dict(discovery.unregistered_tables.values_list("place", "pk"))
+        gone = [pk for place, pk in kept.items() if place not in unregistered]
+        for start in range(0, len(gone), _ROWS_AT_ONCE):
+            UnregisteredTable.objects.filter(pk__in=gone[start : start + _ROWS_AT_ONCE]).delete()
+        UnregisteredTable.objects.bulk_create(
+            [
+                UnregisteredTable(discovery=discovery, place=place, found_at=now)
+                for place in places
+                if place not in kept
+            ],
+            batch_size=_ROWS_AT_ONCE,
+            ignore_conflicts=True,
+        )
+
+
+def list_attention_tables() -> QuerySet[UnregisteredTable]:
+    """Return tables that need attention: neither registered nor dismissed."""
+    registered = Table.objects.filter(uri=OuterRef("place"))
+    return UnregisteredTable.objects.filter(~Exists(registered), is_dismissed=False)
+
+
+def dismiss(discovery: Discovery) -> int:
+    """Dismiss the results so far of a search; return how many. Later ones need attention."""
+    here = list_attention_tables().filter(discovery=discovery).values("pk")
+    return UnregisteredTable.objects.filter(pk__in=here).update(is_dismissed=True)
+
+
+def dismiss_place(place: str) -> None:
+    """Dismiss an unregistered table, as `dismiss` does, in every search."""
+    UnregisteredTable.objects.filter(place=place).update(is_dismissed=True)
+
 
 DEEPEST = 12
 MOST_FOUND = 10_000  # of one search

@@ -1,17 +1,56 @@
-"""Filters of tables and versions, in pages and REST alike."""
+"""Filters of tables and versions, in pages and REST alike.
+
+Filters of a query string whose values fit a database, whatever was sent.
+"""
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import django_filters
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
 from django.db.models import Count, Q, QuerySet, TextField, Window
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
+from django_filters.fields import IsoDateTimeField
 
 from engine.protocol.properties import SETTABLE_LEVELS
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
-from lakeui.catalog.query_filters import MomentFilter, TextFilter
+
+MAX_TEXT = 1000
+
+
+class QueryTextField(forms.CharField):
+    """Text of bounded length: SQLite refuses long patterns, and each part of one costs."""
+
+    default_validators = [MaxLengthValidator(MAX_TEXT)]
+
+
+class TextFilter(django_filters.CharFilter):
+    """A text, or a part of it."""
+
+    field_class = QueryTextField
+
+
+class MomentField(IsoDateTimeField):
+    """RFC 3339 and ISO 8601; no time whose UTC lies outside the calendar."""
+
+    def to_python(self, value: object) -> datetime | None:
+        try:
+            moment: datetime | None = super().to_python(value)
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValidationError(self.error_messages["invalid"], code="invalid") from error
+
+
+class MomentFilter(django_filters.IsoDateTimeFilter):
+    """A moment, in UTC."""
+
+    field_class = MomentField
+
 
 MAX_INT64 = 2**63 - 1
 BY_TABLE = "Table, by id or name"

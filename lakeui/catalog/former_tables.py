@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from lakeui.catalog.clocks import CLOCKS_DIFFER
+from lakeui.catalog.hours import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
 
 

@@ -3,6 +3,8 @@
 They are entered by their parts, or as SQL from other catalogs: `ALTER TABLE t ADD CONSTRAINT name
 PRIMARY KEY (a, b) NOT ENFORCED RELY`, and `… FOREIGN KEY (a) REFERENCES other (b) …`. Their
 promises about enforcement are ignored.
+
+CHECK constraints: properties of a table, enforced by writers.
 """
 
 import re
@@ -14,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from engine.errors import RequestError
+from engine.protocol.properties import constraint_name
 from lakeui.catalog.access import Person, may, visible_tables
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import top_fields
@@ -200,3 +203,19 @@ def _parts(path: str) -> list[str]:
 
 def _plain(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConstraint:
+    name: str
+    condition: str
+
+
+def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
+    """Return the CHECK constraints of a table, by name."""
+    constraints = (
+        CheckConstraint(name, str(value))
+        for key, value in properties.items()
+        if (name := constraint_name(key)) is not None
+    )
+    return sorted(constraints, key=lambda constraint: constraint.name)

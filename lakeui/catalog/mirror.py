@@ -27,15 +27,19 @@ from engine.storage.presence import read_ahead
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
-from lakeui.catalog.commit_hours import count_in, count_out
-from lakeui.catalog.commit_rows import commit_row, file_rows
-from lakeui.catalog.dead_files import DeadFiles, vacuum_horizon_ms
-from lakeui.catalog.file_sums import FileSums
+from lakeui.catalog.hours import count_in, count_out
+from lakeui.catalog.log_rows import FileSums, MirroredFiles, commit_row, file_rows, table_fields
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.new_rows import NewRow, insert_rows
 from lakeui.catalog.roots import check_table_uri, storage_options
-from lakeui.catalog.snapshot_rows import MirroredFiles, table_fields
-from lakeui.catalog.table_cache import HELD_TABLES, HeldTable, LiveChanges, UnfitError
+from lakeui.catalog.table_cache import (
+    HELD_TABLES,
+    DeadFiles,
+    HeldTable,
+    LiveChanges,
+    UnfitError,
+    vacuum_horizon_ms,
+)
 
 logger = logging.getLogger(__name__)
 

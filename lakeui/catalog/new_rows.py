@@ -3,6 +3,8 @@
 `bulk_create` makes an object of every row, and prepares SQL for each of its values, which takes
 longer than reading a log. Here a row is a mapping, and a value is prepared only if the database has
 another type for it.
+
+Stored sums over other rows, updated in the same transaction as these.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +13,8 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
-from django.db import connection
-from django.db.models import DateTimeField, Field, JSONField, Model
+from django.db import IntegrityError, connection, transaction
+from django.db.models import DateTimeField, F, Field, JSONField, Model
 
 _encoder = msgspec.json.Encoder()
 NewRow = Mapping[str, Any]
@@ -74,3 +76,22 @@ def _utc_text(value: datetime | None) -> str | None:
     if value is not None and value.tzinfo is UTC:
         return str(value.replace(tzinfo=None))
     return connection.ops.adapt_datetimefield_value(value)
+
+
+def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int]) -> None:
+    """Add to the row of a key, or create it. Two workers may create the same row at once."""
+    rows = model._default_manager.filter(**key)
+    more = {name: F(name) + value for name, value in sums.items()}
+    if rows.update(**more):
+        return
+    try:
+        with transaction.atomic():
+            first = {name: max(value, 0) for name, value in sums.items()}
+            model._default_manager.create(**key, **first)
+    except IntegrityError:
+        rows.update(**more)
+
+
+def add_sums(sums: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
+    """Add sums of the same things, one by one."""
+    return tuple(map(sum, zip(sums, others, strict=True)))

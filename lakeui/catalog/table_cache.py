@@ -5,20 +5,33 @@ sums follow from numbers of each file and from the commits since. A table is dro
 and read anew, wherever the result might differ: another log or a checkpoint is there, a commit
 changes the metadata, the protocol or a domain, files are in the log more than once, or the cap of
 mirrored files requires an unknown file.
+
+The figures of every file of a table for its sums, by path: 41 bytes for a live file.
+
+A path and the id of a deletion vector are stored as hashes of 64 bits, keyed anew by every process.
+A path that is not found is surely absent; a new path collides with one of a million with a
+probability of 1 in 18,000,000,000,000.
+
+Files of older versions, stored until a VACUUM deletes them.
 """
 
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from django.conf import settings
+from numpy.typing import NDArray
 
 from engine.actions.files import AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol
+from engine.clock import surely_ms
 from engine.errors import FileMissingError
 from engine.log.commits import LogCommit, read_commit
 from engine.log.file_table import files_table
@@ -29,10 +42,191 @@ from engine.log.tip import Tip
 from engine.snapshot.snapshot import Snapshot, list_files
 from engine.storage.base import Store
 from lakeui.catalog import log_values
-from lakeui.catalog.dead_files import DeadFiles, Tombstone
-from lakeui.catalog.file_index import MirroredFileIndex, PathFiles, mark_of
-from lakeui.catalog.file_sums import FileNumbers, FileSums, count_deleted_rows
-from lakeui.catalog.snapshot_rows import LONGEST_PATH, MirroredFiles
+from lakeui.catalog.log_rows import (
+    LONGEST_PATH,
+    FileNumbers,
+    FileSums,
+    MirroredFiles,
+    count_deleted_rows,
+)
+
+
+class Tombstone(NamedTuple):
+    """The time of a file's removal, in ms, and its size, as recorded in the log."""
+
+    removed_ms: int | None
+    size: int | None
+
+
+@dataclass(slots=True)
+class DeadFiles:
+    """Sums over dead files, by the removals since `since_ms`; `first_ms` is the first removal.
+
+    `retention_ms` is how long a file is kept, as VACUUM takes it.
+    """
+
+    since_ms: int
+    retention_ms: int
+    files: int = 0
+    size: int = 0
+    first_ms: int | None = None
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: Snapshot, files: pa.Table, vacuumed_at: datetime | None
+    ) -> "DeadFiles":
+        """Sum the tombstones still in a log; `files` is `snapshot.files()`."""
+        retention_ms = surely_ms(snapshot.properties.deleted_file_retention_ms)
+        since_ms = vacuum_horizon_ms(vacuumed_at, retention_ms)
+        dead = _dead(snapshot.state.tombstones, files, since_ms)
+        first = pc.min(dead.column("deletion_timestamp_max")).as_py()
+        size = log_values.integer(pc.sum(dead.column("size_max")).as_py()) or 0
+        return cls(since_ms, retention_ms, dead.num_rows, size, first)
+
+    def dead_file(self, tombstones: Iterable[Tombstone]) -> Tombstone | None:
+        """Return the dead file of a path's tombstones; None if a VACUUM deleted it."""
+        recent = [gone for gone in tombstones if (gone.removed_ms or 0) >= self.since_ms]
+        if not recent:
+            return None
+        removed = [gone.removed_ms for gone in recent if gone.removed_ms is not None]
+        sizes = [gone.size for gone in recent if gone.size is not None]
+        return Tombstone(max(removed, default=None), max(sizes, default=None))
+
+    def count(self, file: Tombstone, sign: int) -> None:
+        """Count a file that became dead (1), or is no longer (-1), which leaves `first_ms`."""
+        self.files += sign
+        self.size += sign * (file.size or 0)
+        if sign > 0 and file.removed_ms is not None:
+            first = self.first_ms
+            self.first_ms = file.removed_ms if first is None else min(first, file.removed_ms)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `Table` about them: from `vacuum_from` on VACUUM may delete them."""
+        first = self.first_ms
+        return {
+            "dead_file_count": self.files,
+            "dead_bytes": self.size,
+            "vacuum_from": None if first is None else log_values.moment(first + self.retention_ms),
+        }
+
+
+def vacuum_horizon_ms(vacuumed_at: datetime | None, retention_ms: int) -> int:
+    """Return the time in ms before which the last VACUUM deleted all removed files."""
+    if vacuumed_at is None:
+        return 0
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return int((vacuumed_at - epoch).total_seconds() * 1000) - retention_ms
+
+
+def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
+    """Return one row per path, by its last removal: earlier deletion vectors kept it alive."""
+    removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
+    recent = tombstones.filter(pc.greater_equal(removed, pa.scalar(since_ms, pa.int64())))
+    paths = recent.column("path")
+    alive = files.filter(pc.is_in(files.column("path"), value_set=paths)).column("path")
+    chosen = recent.filter(pc.invert(pc.is_in(paths, value_set=alive)))
+    return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])
+
+
+_AT_ONCE = 65_536
+_BYTES_A_CHANGED_PATH = 1000
+_NOT_SAID = -(2**63)  # stands for null: no number of files is as small
+_Numbers = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class PathFiles:
+    """The live files and the tombstones of one path, by the marks of their deletion vectors."""
+
+    live: dict[int, FileNumbers] = field(default_factory=dict)
+    gone: dict[int, Tombstone] = field(default_factory=dict)
+
+
+class MirroredFileIndex:
+    """The files of a version as they were read, and the paths changed since."""
+
+    def __init__(self, files: pa.Table, tombstones: pa.Table) -> None:
+        """Index `snapshot.files()` with its column `dv_id`, and the tombstones of the state."""
+        rows, deleted = files.column("num_records"), count_deleted_rows(files)
+        self._live = _NumberRows(files, (files.column("size"), rows, deleted))
+        removed = tombstones.column("deletion_timestamp")
+        self._gone = _NumberRows(tombstones, (removed, tombstones.column("size")))
+        self.changed: dict[str, PathFiles] = {}
+
+    @property
+    def has_one_a_path(self) -> bool:
+        """Whether no two live files have one path, nor two paths one hash."""
+        return self._live.are_distinct
+
+    @property
+    def size_bytes(self) -> int:
+        """Its approximate memory in bytes."""
+        size = self._live.size_bytes + self._gone.size_bytes
+        return size + _BYTES_A_CHANGED_PATH * len(self.changed)
+
+    def files_at(self, path: str) -> PathFiles:
+        """Return the files of a path, to be changed in place."""
+        files = self.changed.get(path)
+        if files is None:
+            live = {
+                mark: FileNumbers(size or 0, rows, deleted)
+                for mark, (size, rows, deleted) in self._live.rows_at(path)
+            }
+            gone = {mark: Tombstone(*numbers) for mark, numbers in self._gone.rows_at(path)}
+            files = self.changed[path] = PathFiles(live, gone)
+        return files
+
+
+def mark_of(vector_id: str | None) -> int:
+    """Return the mark of a deletion vector in an index; 0 is none."""
+    return 0 if vector_id is None else hash(vector_id)
+
+
+class _NumberRows:
+    """Rows of numbers, ordered by the hash of their paths."""
+
+    def __init__(self, rows: pa.Table, columns: "tuple[pa.ChunkedArray, ...]") -> None:
+        hashes = _hashes(rows.column("path"))
+        order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[order]
+        vectors = rows.column("dv_id")
+        marks = (
+            np.zeros(len(hashes), np.int64)
+            if vectors.null_count == len(hashes)
+            else _hashes(vectors)
+        )
+        self._columns = [numbers[order] for numbers in (marks, *map(_numbers_of_column, columns))]
+
+    @property
+    def are_distinct(self) -> bool:
+        return not bool(np.any(self._hashes[1:] == self._hashes[:-1]))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(numbers.nbytes for numbers in (self._hashes, *self._columns))
+
+    def rows_at(self, path: str) -> Iterator[tuple[int, list[int | None]]]:
+        """Iterate over the rows of a path: the mark of each, and its numbers."""
+        key = np.int64(hash(path))
+        first = int(np.searchsorted(self._hashes, key, "left"))
+        last = int(np.searchsorted(self._hashes, key, "right"))
+        for row in range(first, last):
+            mark, *numbers = (int(column[row]) for column in self._columns)
+            yield mark, [None if number == _NOT_SAID else number for number in numbers]
+
+
+def _hashes(texts: "pa.ChunkedArray") -> _Numbers:
+    parts = [
+        np.fromiter(map(mark_of, texts.slice(start, _AT_ONCE).to_pylist()), np.int64)
+        for start in range(0, len(texts), _AT_ONCE)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _numbers_of_column(column: "pa.ChunkedArray") -> _Numbers:
+    numbers: _Numbers = pc.fill_null(column, _NOT_SAID).to_numpy()
+    return numbers
+
 
 _MOST_COMMITS, _MOST_BYTES, _MOST_CHANGED = 1000, 64 * 1024 * 1024, 50_000
 _BYTES_A_MIRRORED_PATH = 200

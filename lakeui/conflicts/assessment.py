@@ -20,13 +20,14 @@ from engine.conflicts.eligibility import (
     VECTORS_PROPERTY,
     Eligibility,
     EligibilityCondition,
+    RuntimeVerdict,
     TableFacts,
+    runtime_verdicts,
     table_eligibility,
 )
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.record_replay import ReplaySetting
-from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.record_replay import ReplaySetting
+from engine.conflicts.predict.sample_table import TableSetting
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 

@@ -14,7 +14,7 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.isolation.overlaps import overlaps_of
 from lakeui.conflicts.isolation.reordering import find_out_of_order, rows_of_versions
 from lakeui.conflicts.models import Erasure, OrderLook
-from lakeui.conflicts.statements.kinds import DELETE
+from lakeui.conflicts.statements.text import DELETE
 
 TABLES_A_LOOK = 20
 MOST_A_TABLE = 20

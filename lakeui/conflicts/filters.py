@@ -1,4 +1,14 @@
-"""The conflicts visible to a person, and their filters."""
+"""The conflicts visible to a person, and their filters.
+
+Aborted writes without facts about tables hidden from their reader.
+
+A log shows a condition to everybody who sees its table, but an aborted write is in no log: its
+condition is for people who may read the statement.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from copy import copy
 
 import django_filters
 from django.contrib.auth.models import User
@@ -6,9 +16,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import BY_TABLE, CommitFilter, filter_by_table
+from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.filters import BY_TABLE, CommitFilter, MomentFilter, TextFilter, filter_by_table
 from lakeui.catalog.models import Commit, Table
-from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
@@ -113,3 +123,40 @@ class ConflictFilter(django_filters.FilterSet):
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
         asked = list(people)  # by id: without a match, no job is searched
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)
+
+
+_HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
+
+
+def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:
+    """Return the conflict, or a copy without its condition if the reader may not read it."""
+    if may_read_condition(conflict, reader):
+        return conflict
+    told = copy(conflict)
+    told.current_predicate = ""
+    if "facts" not in told.get_deferred_fields() and isinstance(told.facts, dict):
+        current = told.facts.get("current")
+        if isinstance(current, dict):
+            told.facts = told.facts | {"current": current | {"predicate": None}}
+    return told
+
+
+def redact_conflicts(conflicts: Iterable[Conflict], reader: Reader) -> Iterator[Conflict]:
+    """Yield each conflict as `redact_conflict` returns it."""
+    return (redact_conflict(conflict, reader) for conflict in conflicts)
+
+
+def may_read_condition(conflict: Conflict, reader: Reader) -> bool:
+    """Whether the reader may see every table that the aborted write's condition can name."""
+    if reader.sees_all or not conflict.current_predicate:
+        return True
+    if conflict.current_operation.upper() == "MERGE":
+        return conflict.job is None or reader.may_read(conflict.job)
+    return may_read_text(conflict.current_predicate, reader)
+
+
+def may_read_text(predicate: str, reader: Reader) -> bool:
+    """Whether the reader may see every table in the subqueries of a condition."""
+    if reader.sees_all or not _HOLDS_QUERY.search(predicate):
+        return True
+    return reader.may_read_statement(f"DELETE FROM t WHERE {predicate}")  # noqa: S608 - parsed, not run

@@ -8,9 +8,9 @@ from typing import Any
 from engine.actions.codec import Action
 from engine.commands.model import Command
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import FORECASTS, Forecast, ForecastSide, forecast
-from engine.conflicts.replay_history import RecordedTable
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.forecast import FORECASTS, Forecast, ForecastSide, forecast
+from engine.conflicts.predict.replay_history import RecordedTable
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.errors import EngineError
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.command_tables import reads_itself

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from engine.conflict_facts import Rule, Subclass
-from engine.conflicts.checker import CHECK_OF
+from engine.conflicts.decide.checker import CHECK_OF
 from engine.words import count_noun
 from lakeui.catalog.models import Table
 

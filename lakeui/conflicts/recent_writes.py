@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
-from engine.conflicts.runtimes import RUNTIMES
+from engine.conflicts.eligibility import RUNTIMES
 from engine.vocabulary import operation_named
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
+from lakeui.conflicts.filters import may_read_text
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.redaction import may_read_text
 from lakeui.conflicts.statements.clients import WriterClient, client_of
-from lakeui.conflicts.statements.conditions import (
+from lakeui.conflicts.statements.text import (
     RecordedCondition,
     parse_recorded_condition,
     shape_of,

@@ -12,7 +12,7 @@ from engine.conflict_facts import Decision, Rule, SideFile
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
-from lakeui.conflicts.days import keep
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict
 
 _MAX_FILES = 1000

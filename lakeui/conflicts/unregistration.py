@@ -11,10 +11,10 @@ from django.db import transaction
 
 from engine.errors import RequestError
 from lakeui.catalog.access import may
+from lakeui.catalog.discovery import dismiss_place
 from lakeui.catalog.mirror import forget_mirror
 from lakeui.catalog.models import Table
-from lakeui.catalog.unregistered_tables import dismiss_place
-from lakeui.conflicts.days import count_out
+from lakeui.conflicts.costs import count_out
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.writers import active_jobs
 

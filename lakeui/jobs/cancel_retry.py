@@ -12,9 +12,9 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.command_rules import check_allowed, check_command, check_sources, command_of
 from lakeui.jobs.errors import JobStateError, NotPermittedError
 from lakeui.jobs.events import log_event
+from lakeui.jobs.filters import check_readable
 from lakeui.jobs.job_rows import JobOptions, build_job, write_job
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.trail import record_act
 
 RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)

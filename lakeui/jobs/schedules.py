@@ -1,23 +1,32 @@
-"""Recurring jobs: defined once, fired by the clock, each run as their owner."""
+"""Recurring jobs: defined once, fired by the clock, each run as their owner.
+
+Cron texts in words, if there is a common phrase for them.
+
+The last jobs of schedules, and the schedules that their next ones may overlap with.
+"""
 
 import logging
-from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from celery.schedules import ParseException, crontab
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from engine.errors import EngineError, RequestError
-from lakeui.catalog.clocks import CLOCKS_DIFFER
 from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.hours import CLOCKS_DIFFER
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import statement_of
+from lakeui.jobs.filters import check_readable
 from lakeui.jobs.job_rows import check_retries, check_room, check_time_limit
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.requests import check_request, request_job, says_dry_run
 from lakeui.jobs.writers import note_changed_tables
 
@@ -272,3 +281,116 @@ def _normalise_sunday(days: str) -> str:
     if days == "7":
         return "0"
     return f"{days.removesuffix('7')}6,0" if days.endswith("-7") else days
+
+
+_EVERY = re.compile(r"^\*/(\d+)$")
+_DAYS = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
+_SPANS = {
+    "1-5": "Mondays to Fridays",
+    "mon-fri": "Mondays to Fridays",
+    "0,6": "Saturdays and Sundays",
+    "6,0": "Saturdays and Sundays",
+}
+_FIELDS = 5
+_IN_EVERY_MONTH = 28
+
+
+def cron_in_words(cron: str) -> str:
+    """Return words such as "Every day at 02:00 UTC"; "" if there is no common phrase."""
+    fields = cron.lower().split()
+    if len(fields) != _FIELDS or fields[3] != "*":
+        return ""
+    minute, hour, day, _, weekday = fields
+    if (day, weekday) == ("*", "*"):
+        return _describe_time_of_day(minute, hour)
+    at, days = _time(minute, hour), _days(day, weekday)
+    return f"{days} at {at}" if at and days else ""
+
+
+def _days(day: str, weekday: str) -> str:
+    if day == "*" and weekday in _SPANS:
+        return _SPANS[weekday]
+    if day == "*" and weekday.isdecimal() and int(weekday) <= len(_DAYS):
+        return _DAYS[int(weekday) % len(_DAYS)]
+    if weekday != "*" or not day.isdecimal():
+        return ""
+    some = " that has one" if int(day) > _IN_EVERY_MONTH else ""
+    return f"on day {int(day)} of each month{some}"
+
+
+def _describe_time_of_day(minute: str, hour: str) -> str:
+    if at := _time(minute, hour):
+        return f"every day at {at}"
+    if (minute, hour) == ("*", "*"):
+        return "every minute"
+    if hour == "*" and (minutes := _even_step(minute, 60)):
+        return "every minute" if minutes == 1 else f"every {minutes} min"
+    hours = 1 if hour == "*" else _even_step(hour, 24)
+    if not minute.isdecimal() or not hours:
+        return ""
+    often = "every hour" if hours == 1 else f"every {hours} h"
+    return f"{often} at :{int(minute):02d}"
+
+
+def _even_step(text: str, whole: int) -> int:
+    """Return the step of `*/15`; 0 for none, or if it is uneven: `*/40` fires at :00 and :40."""
+    step = int(stepped[1]) if (stepped := _EVERY.match(text)) else 0
+    return step if step and whole % step == 0 else 0
+
+
+def _time(minute: str, hour: str) -> str:
+    is_plain = minute.isdecimal() and hour.isdecimal()
+    return f"{int(hour):02d}:{int(minute):02d} UTC" if is_plain else ""
+
+
+SHOWN = 10
+DAYS = 30
+MEETS_WITHIN = timedelta(hours=1)
+
+
+def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
+    """Return the last jobs of each schedule by its id, oldest first: one query of recent days."""
+    numbered = Job.objects.filter(
+        schedule__in=[schedule.pk for schedule in schedules],
+        created_at__gte=timezone.now() - timedelta(days=DAYS),
+    ).annotate(
+        place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("created_at").desc())
+    )
+    latest = numbered.filter(place__lte=SHOWN).only(
+        "schedule_id",
+        "state",
+        "dry_run",
+        "committed_version",
+        "created_at",
+        "started_at",
+        "finished_at",
+        "cancel_requested_at",
+    )
+    by_schedule: defaultdict[int, list[Job]] = defaultdict(list)
+    for job in sorted(latest, key=lambda run: run.created_at):
+        if job.schedule_id is not None:
+            by_schedule[job.schedule_id].append(job)
+    return by_schedule
+
+
+def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
+    """Return other schedules of the same table that fire within the hour: one query."""
+    due = [
+        schedule for schedule in schedules if schedule.enabled and schedule.next_due_at is not None
+    ]
+    others = Schedule.objects.filter(
+        table__in={schedule.table_id for schedule in due}, enabled=True
+    )
+    by_table: defaultdict[int, list[Schedule]] = defaultdict(list)
+    for other in others.order_by("next_due_at", "name"):
+        by_table[other.table_id].append(other)
+    return {
+        schedule.pk: [other for other in by_table[schedule.table_id] if _meet(schedule, other)]
+        for schedule in due
+    }
+
+
+def _meet(one: Schedule, other: Schedule) -> bool:
+    if one.pk == other.pk or one.next_due_at is None or other.next_due_at is None:
+        return False
+    return abs(one.next_due_at - other.next_due_at) < MEETS_WITHIN

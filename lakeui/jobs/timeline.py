@@ -2,17 +2,30 @@
 
 The parts add up to the whole. If the clocks of two hosts disagree they add up to more, and
 `excess_ms` is the difference.
+
+The cost of a job: the attempt that counts, and wasted ones.
+
+How long something took, the same wherever it is shown.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from uuid import UUID
 
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
-from lakeui.jobs.spans import span_ms
+
+_EPOCH, _A_MS = datetime.fromtimestamp(0, UTC), timedelta(milliseconds=1)
+
+
+def span_ms(start: datetime, end: datetime) -> int:
+    """Return the whole milliseconds between two times, so that consecutive spans add up."""
+    return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)
+
 
 HOLDING, WAITING = "holding for another job", "waiting for another job"
 """Steps of a rehearsed conflict: of the job to be aborted, and of the other one."""
@@ -202,3 +215,75 @@ def _step(number: int, stage: JobStage, ended: datetime, *, runs: bool) -> Part:
         return Part(PartKind.STEP, stage.started_at, ended, took, number, stage, is_open=True)
     until = stage.finished_at or stage.started_at + timedelta(milliseconds=took)
     return Part(PartKind.STEP, stage.started_at, max(until, stage.started_at), took, number, stage)
+
+
+_USEFUL = frozenset(
+    {
+        JobAttempt.Outcome.RUNNING,
+        JobAttempt.Outcome.COMMITTED,
+        JobAttempt.Outcome.NOTHING_TO_DO,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Sums over attempts. None: no attempt recorded it."""
+
+    attempts: int = 0
+    wall_ms: int | None = None
+    core_ms: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    bytes_shuffled: int | None = None
+    files_written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """The cost of a job; `useful` is the running or landed attempt's."""
+
+    useful: Cost = Cost()
+    wasted: Cost = Cost()
+
+
+def cost_of(
+    attempts: Iterable[JobAttempt], now: datetime | None = None, *, dry_run: bool = False
+) -> RunCost:
+    """Return the cost of all attempts of one job. A dry run wastes nothing, however it ends."""
+    now = now or timezone.now()
+    by_use: dict[bool, list[Cost]] = {True: [], False: []}
+    for attempt in attempts:
+        by_use[dry_run or attempt.outcome in _USEFUL].append(_cost_of_attempt(attempt, now))
+    return RunCost(_sum(by_use[True]), _sum(by_use[False]))
+
+
+def costs_of(jobs: Iterable[Job]) -> dict[UUID, RunCost]:
+    """Return the cost of each job of a page, by its id: one query."""
+    attempts: defaultdict[UUID, list[JobAttempt]] = defaultdict(list)
+    rehearsals = {job.pk: job.dry_run for job in jobs}
+    for attempt in JobAttempt.objects.filter(job__in=rehearsals).defer("message"):
+        attempts[attempt.job_id].append(attempt)
+    now = timezone.now()
+    return {key: cost_of(rows, now, dry_run=rehearsals[key]) for key, rows in attempts.items()}
+
+
+def _cost_of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
+    return Cost(
+        attempts=1,
+        wall_ms=span_ms(attempt.started_at, attempt.finished_at or now),
+        core_ms=attempt.core_ms,
+        bytes_read=attempt.bytes_read,
+        bytes_written=attempt.bytes_written,
+        bytes_shuffled=attempt.bytes_shuffled,
+        files_written=attempt.files_written,
+    )
+
+
+def _sum(costs: list[Cost]) -> Cost:
+    def total(name: str) -> int | None:
+        values = [value for cost in costs if (value := getattr(cost, name)) is not None]
+        return sum(values) if values else None
+
+    names = [field.name for field in fields(Cost) if field.name != "attempts"]
+    return Cost(attempts=len(costs), **{name: total(name) for name in names})

@@ -16,7 +16,7 @@ from engine.commands.model import Script
 from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
-from lakeui.jobs.spans import span_ms
+from lakeui.jobs.timeline import span_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,8 @@ from lakeui.local_stack.preflight import (
     storage_problem,
 )
 from lakeui.monitoring.alerting.mail import server_problem
-from lakeui.monitoring.lineage.checks import check_lineage
-from lakeui.monitoring.lineage.outbox import reach_problem
-from lakeui.monitoring.worker_count import MISSED
+from lakeui.monitoring.lineage.outbox import check_lineage, reach_problem
+from lakeui.monitoring.worker_state import MISSED
 from lakeui.sign_on import openid
 from lakeui.sign_on.configuration import is_openid_enabled
 from lakeui.sign_on.errors import SignOnError

@@ -18,16 +18,18 @@ from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_create, request_job
 from lakeui.jobs.schedules import create_schedule
 from lakeui.local_stack.demo_data import make_files
-from lakeui.local_stack.demo_items import ITEMS_STEPS
-from lakeui.local_stack.demo_ops import (
+from lakeui.local_stack.demo_tables import (
     EVENTS_STEPS,
+    ITEMS_STEPS,
+    ORDERS_STEPS,
+    ORDERS_TABLE,
+    RETURNS_STEPS,
     TELEMETRY_STEPS,
     VISITS_STEPS,
     VISITS_TABLE,
+    DemoJob,
+    PlannedSchedule,
 )
-from lakeui.local_stack.demo_orders import ORDERS_STEPS, ORDERS_TABLE
-from lakeui.local_stack.demo_returns import RETURNS_STEPS
-from lakeui.local_stack.demo_step import DemoJob, PlannedSchedule
 from lakeui.local_stack.models import DemoStep
 
 ACCOUNTS: Mapping[str, str] = {

@@ -10,8 +10,8 @@ class MonitoringConfig(AppConfig):
 
     def ready(self) -> None:
         """Start recording the tables of audit entries, and check the settings of lineage."""
-        from lakeui.monitoring.audited_tables import keep_tables  # noqa: PLC0415 - models are ready now
-        from lakeui.monitoring.lineage.checks import check_lineage  # noqa: PLC0415 - as above
+        from lakeui.monitoring.audit import keep_tables  # noqa: PLC0415 - models are ready now
+        from lakeui.monitoring.lineage.outbox import check_lineage  # noqa: PLC0415 - as above
 
         register(check_lineage)
 

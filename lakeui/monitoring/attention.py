@@ -13,30 +13,26 @@ from django.conf import settings
 from lakeui.catalog.access import Person
 from lakeui.monitoring import attention_words as words
 from lakeui.monitoring.attention_items import AttentionItem, AttentionRequest, Finder
-from lakeui.monitoring.conditions import Condition, Severity
-from lakeui.monitoring.conflict_attention import (
+from lakeui.monitoring.attention_queries import (
     find_aborted_writes,
     find_costly_metadata_changes,
-    find_outlived_erasures,
-    find_wasted_time,
-)
-from lakeui.monitoring.discovery_attention import find_new_tables
-from lakeui.monitoring.job_attention import (
     find_failed_jobs,
     find_failing_schedules,
+    find_new_tables,
+    find_outlived_erasures,
+    find_quiet_tables,
     find_silent_workers,
+    find_small_files,
     find_stopped_streams,
     find_unknown_outcomes,
-    find_waiting_jobs,
-)
-from lakeui.monitoring.mutes import ActiveMutes
-from lakeui.monitoring.recent_conflicts import ConflictsOfDay
-from lakeui.monitoring.table_attention import (
-    find_quiet_tables,
-    find_small_files,
     find_unreadable_tables,
     find_vacuum_due,
+    find_waiting_jobs,
+    find_wasted_time,
 )
+from lakeui.monitoring.conditions import Condition, Severity
+from lakeui.monitoring.mutes import ActiveMutes
+from lakeui.monitoring.recent_conflicts import ConflictsOfDay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

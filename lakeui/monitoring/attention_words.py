@@ -7,13 +7,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from lakeui.catalog.short_words import plain_condition
 from lakeui.catalog.units import (
     clock_text,
     format_ago,
     format_bytes,
     format_count,
     format_duration,
+    plain_condition,
 )
 from lakeui.monitoring.attention_items import AttentionItem
 

@@ -10,11 +10,10 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model, Q, QuerySet
 
-from lakeui.catalog.filters import BY_TABLE, MAX_ID_DIGITS
+from lakeui.catalog.filters import BY_TABLE, MAX_ID_DIGITS, MomentFilter, TextFilter
 from lakeui.catalog.models import Table
-from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job
-from lakeui.monitoring.audited_tables import OF_A_TABLE, WrittenKey, filter_by_tables
+from lakeui.monitoring.audit import OF_A_TABLE, WrittenKey, filter_by_tables
 
 THINGS = {
     "job": "job",

@@ -1,6 +1,8 @@
 """The outlook of a running job: its expected end, landed commits, and writers that may land next.
 
 Nothing here decides: the worker checks for itself when it commits. This is the present knowledge.
+
+The outlook of running an ended job again, before it is requested.
 """
 
 from collections import Counter
@@ -25,15 +27,19 @@ from django.db.models import (
 from django.utils import timezone
 
 from engine.actions.codec import Action
+from engine.commands.model import Create
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import FORECASTS, Forecast
+from engine.conflicts.predict.forecast import FORECASTS, Forecast
+from engine.errors import EngineError
 from engine.vocabulary import name_in_log
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import decode_commit_text
+from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job, JobAttempt, Schedule
-from lakeui.jobs.usual_runs import UsualRun, usual_run, usual_runs
+from lakeui.jobs.row_impact import asks_name, row_impact
+from lakeui.jobs.same_runs import UsualRun, usual_run, usual_runs
 from lakeui.jobs.writers import active_jobs, schedules_changing
 
 PAIR_DAYS = 30
@@ -312,3 +318,30 @@ def _sum_by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[s
         )
         for winner in {*aborted, *resolved}
     }
+
+
+@dataclass(frozen=True, slots=True)
+class JobRerun:
+    """`is_retry`: the job did not succeed. A dry run has no forecast: it commits nothing."""
+
+    is_retry: bool
+    asks_name: bool
+    row_impact: tuple[str, ...]
+    forecast: JobForecast | None
+
+
+def rerun_of(job: Job) -> JobRerun | None:
+    """Return the rerun; None if a job runs, created its table, or its command no longer parses."""
+    is_retry = job.state != Job.State.SUCCEEDED
+    if job.is_active or (job.kind == Create.kind and not is_retry):
+        return None
+    try:
+        command = command_of(job)
+    except EngineError:
+        return None
+    return JobRerun(
+        is_retry=is_retry,
+        asks_name=asks_name(command) and not job.dry_run,
+        row_impact=() if job.dry_run else tuple(row_impact(job.table, command)),
+        forecast=None if job.dry_run else forecast_of(job.table, job.kind, job.parameters),
+    )

@@ -16,9 +16,8 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.filters import redact_job, visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import redact_job
 
 SHOWN = 12
 MAX_TEXT = 200

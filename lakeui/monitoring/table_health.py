@@ -11,7 +11,7 @@ from django.utils import timezone
 from lakeui.catalog.health import Health, has_many_small_files, is_vacuum_due
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
-from lakeui.jobs.stopped_streams import select_stopped_streams
+from lakeui.jobs.streams import select_stopped_streams
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import group_mutes, mutes_now

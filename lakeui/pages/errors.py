@@ -1,9 +1,14 @@
-"""Error pages. They state the event and the next step, never a stack."""
+"""Error pages. They state the event and the next step, never a stack.
+
+Nothing changes while the installation is read-only.
+"""
 
 import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -62,3 +67,10 @@ def _view_message(exception: Exception) -> str:
     """Return a view's message; Django's own arguments are for machines."""
     first: Any = exception.args[0] if exception.args else ""
     return first if isinstance(first, str) and _DJANGOS not in first else ""
+
+
+def refuse_when_read_only() -> None:
+    """Raise PermissionDenied while READ_ONLY is set."""
+    if settings.READ_ONLY:
+        msg = "This installation is read-only: nothing was changed."
+        raise PermissionDenied(msg)

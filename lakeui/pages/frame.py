@@ -17,8 +17,8 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.worker_count import Workers, worker_count
-from lakeui.pages.access.preferences import read_watched_ids, theme_of, zone_of
+from lakeui.monitoring.worker_state import Workers, worker_count
+from lakeui.pages.access.account import read_watched_ids, theme_of, zone_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""A filtered list in pages: its rows, its totals, and its filters."""
+"""A filtered list in pages: its rows, its totals, and its filters.
+
+The one table to which a list of jobs or conflicts is filtered, if any.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +13,10 @@ import django_filters
 from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
+
+from lakeui.catalog.access import visible_tables
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import Table
 
 _MOST_COUNTED = 1_000
 PAGE_SIZES = (25, 50, 100, 200)
@@ -146,3 +153,14 @@ def _describe_filter(one: django_filters.Filter, value: str) -> str:
 def _count_up_to_cap(rows: QuerySet[Any]) -> int:
     """Count rows, up to one beyond the cap."""
     return int(rows.order_by()[: _MOST_COUNTED + 1].count())
+
+
+def one_table(request: HttpRequest) -> Table | None:
+    """Return a table by id or name, as in filters; None if it is hidden."""
+    text = request.GET.get("table", "").strip()
+    if not text:
+        return None
+    visible = visible_tables(request.user)
+    if text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS:
+        return visible.filter(pk=int(text)).first()
+    return visible.filter(name=text).first()

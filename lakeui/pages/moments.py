@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from lakeui.catalog import units
 from lakeui.catalog.models import Table
 from lakeui.catalog.syncs import next_sync_at
-from lakeui.jobs.spans import span_ms
+from lakeui.jobs.timeline import span_ms
 
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
 

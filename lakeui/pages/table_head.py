@@ -17,7 +17,7 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.writers import active_jobs
-from lakeui.pages.access.preferences import read_watched_ids
+from lakeui.pages.access.account import read_watched_ids
 from lakeui.pages.charts.ruler import RULER_VERSIONS, Ruler, draw_ruler
 
 TABS = (

@@ -1,4 +1,13 @@
-"""Refused sign-ins: the reason and the remedy. Each is a page of its own."""
+"""Refused sign-ins: the reason and the remedy. Each is a page of its own.
+
+The page of a refused sign-in, and its record.
+"""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from lakeui.monitoring.audit import record_refused_sign_on
+from lakeui.monitoring.client_address import client_address
 
 _MAX_NAME = 150
 
@@ -163,3 +172,9 @@ class InvalidNameError(SignOnError):
             f"{name[:_MAX_NAME]!r} cannot be the name of an account: up to 150 letters, digits and @.+-_.",
             "An administrator names another claim by OIDC_USERNAME_CLAIM.",
         )
+
+
+def render_refusal(request: HttpRequest, error: SignOnError) -> HttpResponse:
+    """Render the reason and the remedy."""
+    record_refused_sign_on(error.name, error.code, client_address(request))
+    return render(request, "access/refused.html", {"error": error}, status=error.status)

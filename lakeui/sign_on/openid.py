@@ -4,25 +4,36 @@ Authlib creates and compares state, nonce and code verifier, keeps them in the s
 answer, and checks the ID token's signature and times. This module sets the required issuer and
 audience, and excludes algorithms whose keys others have. The provider's metadata and keys are read
 anew for each sign-in, so that a change of keys needs nothing here.
+
+Requests to the OpenID provider, bounded in bytes and in time.
+
+The timeout of `requests` applies to one read: a slow provider would delay a sign-in without limit,
+and an endless answer would fill the memory.
 """
 
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any
 from urllib.parse import urlencode
 
 from authlib.common.errors import AuthlibBaseError
 from authlib.integrations.base_client.errors import MismatchingStateError
-from authlib.integrations.django_client import DjangoIntegration, OAuth, OAuthError
+from authlib.integrations.django_client import DjangoIntegration, DjangoOAuth2App, OAuth, OAuthError
+from authlib.integrations.requests_client import OAuth2Session
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import EmailField
 from django.http import HttpRequest, HttpResponse
 from joserfc.errors import JoseError
-from requests import RequestException
+from requests import ConnectionError as LineError
+from requests import RequestException, Response
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from lakeui.sign_on.bounded_answers import BoundedApp
 from lakeui.sign_on.errors import (
     NotBegunError,
     ProviderRefusedError,
@@ -31,6 +42,81 @@ from lakeui.sign_on.errors import (
 )
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import Identity
+
+MAX_BYTES = 1 << 20
+_CHUNK = 1 << 14
+_MAX_REDIRECTS = 3
+
+
+class _Line(HTTPConnection):
+    """A connection that is cut at its deadline."""
+
+    _cutter: Timer | None = None
+
+    def connect(self) -> None:
+        super().connect()
+        self._cutter = Timer(settings.OIDC_TIMEOUT_SECONDS, _cut, [self.sock])
+        self._cutter.daemon = True
+        self._cutter.start()
+
+    def close(self) -> None:
+        if self._cutter is not None:
+            self._cutter.cancel()
+        super().close()
+
+
+class _TlsLine(_Line, HTTPSConnection):
+    """A TLS connection that is cut at its deadline; `connect` first runs HTTPSConnection's."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Line
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsLine
+
+
+class _BoundedAdapter(HTTPAdapter):
+    """Reads each answer at once, redirects too."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+    def send(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401
+        response = super().send(*args, **(kwargs | {"stream": True}))
+        read = bytearray()
+        for chunk in response.iter_content(_CHUNK):
+            read += chunk
+            if len(read) > MAX_BYTES:
+                response.close()
+                msg = "more than an answer of a provider can be"
+                raise LineError(msg)
+        response._content = bytes(read)
+        return response
+
+
+class _BoundedSession(OAuth2Session):  # type: ignore[misc]  # Authlib has no types
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **kwargs)
+        self.max_redirects = _MAX_REDIRECTS
+        self.mount("https://", _BoundedAdapter())
+        self.mount("http://", _BoundedAdapter())
+
+
+class BoundedApp(DjangoOAuth2App):  # type: ignore[misc]  # as above
+    """Authlib's client with bounded requests."""
+
+    client_cls = _BoundedSession
+
+
+def _cut(line: socket.socket) -> None:
+    try:
+        socket.socket.shutdown(line, socket.SHUT_RDWR)
+    except OSError:  # closed already
+        return
+
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _ASYMMETRIC = ("RS", "PS", "ES", "Ed")

@@ -15,10 +15,9 @@ from django.http.response import HttpResponseBase
 
 from lakeui.sign_on import sessions
 from lakeui.sign_on.configuration import is_proxy_enabled, proxy_networks
-from lakeui.sign_on.errors import InvalidNameError, ProxyHeaderError, SignOnError
+from lakeui.sign_on.errors import InvalidNameError, ProxyHeaderError, SignOnError, render_refusal
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import Identity, account_of
-from lakeui.sign_on.refusals import render_refusal
 
 ISSUER = "proxy"
 _SAID = "sign_on_said"

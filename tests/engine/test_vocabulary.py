@@ -11,8 +11,8 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_statement
-from engine.conflicts.sample_table import SampleTable, TableSetting
-from engine.conflicts.statements import EFFECTS, Statement
+from engine.conflicts.predict.sample_table import SampleTable, TableSetting
+from engine.conflicts.predict.statements import EFFECTS, Statement
 from engine.errors import ConflictError
 from engine.operations.run import run
 from engine.protocol.properties import IsolationLevel

@@ -14,11 +14,11 @@ from django.utils import timezone
 
 from engine.commands.sql import parse_request
 from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
-from lakeui.catalog import commit_hours
+from lakeui.catalog import hours
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.conflicts import days as conflict_days
-from lakeui.conflicts.days import keep
+from lakeui.conflicts import costs as conflict_days
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from lakeui.jobs.schedules import next_due
@@ -302,7 +302,7 @@ class Story:
         self._workers()
         by_name = {table.name: table for table in self.others}
         tell_tables(self.orders, by_name["web.visits"], self.now)
-        commit_hours.recount()
+        hours.recount()
         conflict_days.recount()
 
     def ago(self, **span: float) -> datetime:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.days import keep
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(180)
 PROGRAM = """
 import sys
 import lakeui.asgi
-print(all(name in sys.modules for name in ("lakeui.pages.urls", "lakeui.api.urls", "lakeui.api.jobs.jobs")))
+print(all(name in sys.modules for name in ("lakeui.pages.urls", "lakeui.api.urls", "lakeui.api.jobs")))
 """
 
 

@@ -11,11 +11,10 @@ from lakeui.catalog.access import action_for_kind
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import NO_ROWS, RowCounts, rows_of
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
-from lakeui.conflicts.statements.kinds import DEFINITION, INSERT, statement_kind
 from lakeui.conflicts.statements.operations import Target, operation_of
+from lakeui.conflicts.statements.text import DEFINITION, INSERT, statement_kind
 from lakeui.jobs.row_impact import asks_name
-from lakeui.monitoring.lineage.datasets import name_of
-from lakeui.monitoring.lineage.events import events_of_job, events_of_transaction
+from lakeui.monitoring.lineage.events import events_of_job, events_of_transaction, name_of
 from tests.engine.test_vocabulary import IN_PROCESS, ON_SPARK
 from tests.lakeui.factories import make_job, make_table
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.actions.files import AddFile
-from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.decide.row_access import physical_rows
 from engine.errors import EngineError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, row_ids_of, state_of

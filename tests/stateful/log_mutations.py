@@ -179,13 +179,13 @@ LOG_RULES = (
     ),
     Mutation(
         "bounds of decimals are exact",
-        "snapshot/decimal_bounds.py",
+        "snapshot/data_skipping.py",
         "moved = _DIGITS.add(value, lost * side)",
         "moved = value",
     ),
     Mutation(
         "a text that was cut is its own bound",
-        "expressions/text_bounds.py",
+        "expressions/possible_values.py",
         "    if not may_be_cut(maximum):\n",
         "    if maximum:\n",
     ),

@@ -4,9 +4,9 @@ from tests.stateful.log_mutations import LOG_RULES
 from tests.stateful.mutation import Mutation
 from tests.stateful.vacuum_mutations import VACUUM_RULES
 
-PAIRS, MOVES = "conflicts/row_pairs.py", "conflicts/row_moves.py"
-MAPS, REBASE = "conflicts/row_map.py", "conflicts/rebase.py"
-READS, FOOTPRINT = "conflicts/recorded_predicates.py", "conflicts/footprint.py"
+PAIRS, MOVES = "conflicts/decide/row_pairs.py", "conflicts/decide/row_level.py"
+MAPS, REBASE = "conflicts/decide/row_map.py", "conflicts/decide/rebase.py"
+READS, FOOTPRINT = "conflicts/reads.py", "conflicts/overlap.py"
 ROWS = "transaction/snapshot_rows.py"
 CONFLICT_RULES = (
     Mutation(
@@ -238,7 +238,7 @@ CONFLICT_RULES = (
     ),
     Mutation(
         "the time for rows never runs out",
-        "conflicts/budget.py",
+        "conflicts/decide/row_access.py",
         "if spent >= self._left_s:",
         "if spent < 0:",
     ),
@@ -304,31 +304,31 @@ CONFLICT_RULES = (
     ),
     Mutation(
         "a change of metadata goes unnoticed",
-        "conflicts/checker.py",
+        "conflicts/decide/checker.py",
         "changed = overlap.winner.metadata is not None and not overlap.enabled_features",
         "changed = False",
     ),
     Mutation(
         "a change of the protocol goes unnoticed",
-        "conflicts/checker.py",
+        "conflicts/decide/checker.py",
         "changed = overlap.winner.protocol is not None",
         "changed = False",
     ),
     Mutation(
         "two may write one metadata domain",
-        "conflicts/checker.py",
+        "conflicts/decide/checker.py",
         "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
         "shared: frozenset[str] = frozenset()",
     ),
     Mutation(
         "RESTORE leaves alone what it does not write",
-        "conflicts/checker.py",
+        "conflicts/decide/checker.py",
         "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
         "shared = overlap.current.domains & theirs",
     ),
     Mutation(
         "two may write for one application id",
-        "conflicts/checker.py",
+        "conflicts/decide/checker.py",
         "shared = overlap.current.app_ids & overlap.winner.app_ids",
         "shared: frozenset[str] = frozenset()",
     ),

@@ -7,8 +7,8 @@ from itertools import product
 from engine.actions.files import AddCDCFile
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import conflict_matrix
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.forecast import conflict_matrix
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.errors import ConflictError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running

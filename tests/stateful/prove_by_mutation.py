@@ -72,7 +72,7 @@ def main() -> int:
 
 def passes_unbroken(seeds: int) -> bool:
     """Whether nothing is noticed where nothing is broken: without that nothing can be shown."""
-    noticed = _find_witness(Mutation("nothing", "conflicts/checker.py", "", ""), seeds)
+    noticed = _find_witness(Mutation("nothing", "conflicts/decide/checker.py", "", ""), seeds)
     if noticed is not None:
         _say(f"The tests fail with nothing mutated: {noticed}.")
     return noticed is None

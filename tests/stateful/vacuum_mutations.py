@@ -4,7 +4,7 @@ change feed, each with the change of text that breaks it.
 
 from tests.stateful.mutation import Mutation
 
-VACUUM, PLAN = "operations/vacuum.py", "operations/vacuum_plan.py"
+VACUUM, PLAN = "operations/maintenance/vacuum.py", "operations/vacuum_plan.py"
 STAGED, TIP, TAIL = "transaction/staged_files.py", "log/tip.py", "transaction/log_tail.py"
 SEGMENT, COMPACTION = "log/segment.py", "log/compaction.py"
 READER, WRITER = "log/checkpoint_reader.py", "log/checkpoint_writer.py"
@@ -90,7 +90,7 @@ VACUUM_RULES = (
     ),
     Mutation(
         "a file was removed when its writer says",
-        "log/removals.py",
+        "log/history.py",
         "action, max(_deletion_ms(action), time_ms))",
         "action, _deletion_ms(action) or time_ms)",
     ),

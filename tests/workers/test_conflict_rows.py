@@ -11,17 +11,17 @@ from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE
-from lakeui.conflicts.conflict_detail.row_values import (
+from lakeui.conflicts.conflict_detail.both_sides import (
     MAX_ROWS,
     ask_for_rows,
     find_shared_rows,
     is_waiting,
 )
-from lakeui.conflicts.days import keep
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict, ConflictRows
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
-from workers import conflict_rows
-from workers.conflict_rows import read_conflict_rows
+from workers import conflict_trials
+from workers.conflict_trials import read_conflict_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -132,6 +132,6 @@ def test_rows_that_are_forgotten_while_they_are_read_stay_forgotten(conflict, br
         ConflictRows.objects.all().delete()
         return read_rows_at(*args)
 
-    monkeypatch.setattr(conflict_rows, "read_rows_at", forget_and_read)
+    monkeypatch.setattr(conflict_trials, "read_rows_at", forget_and_read)
     read_conflict_rows(asked.pk)
     assert not ConflictRows.objects.exists()

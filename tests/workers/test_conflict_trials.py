@@ -11,7 +11,7 @@ from engine.storage.local import LocalStore
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
-from lakeui.conflicts.days import keep
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
 from tests.lakeui.conflicts.aborted_jobs import create_aborted_job

@@ -16,11 +16,10 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.cancel_retry import cancel_job
 from lakeui.jobs.command_rules import command_of
-from lakeui.jobs.delivery import send_job
+from lakeui.jobs.job_rows import send_job
 from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.run_costs import cost_of
-from lakeui.jobs.timeline import HOLDING, WAITING
+from lakeui.jobs.timeline import HOLDING, WAITING, cost_of
 from tests.services import WorkerProcess, point_celery_to, wait_until
 from workers.maintenance import sweep_leases
 from workers.rehearsal import announce_end

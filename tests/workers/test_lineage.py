@@ -26,10 +26,8 @@ from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job
 from lakeui.monitoring.alerting.webhooks import DeliveryError
 from lakeui.monitoring.deliveries import LINEAGE_KEPT
-from lakeui.monitoring.lineage.checks import check_lineage
-from lakeui.monitoring.lineage.datasets import name_of
-from lakeui.monitoring.lineage.events import events_of_job
-from lakeui.monitoring.lineage.outbox import append, deliver
+from lakeui.monitoring.lineage.events import events_of_job, name_of
+from lakeui.monitoring.lineage.outbox import append, check_lineage, deliver
 from lakeui.monitoring.lineage.rounds import GRACE, note
 from lakeui.monitoring.models import LineageEvent
 from tests.engine.made_tables import write_commit, write_first, write_rows
@@ -37,8 +35,7 @@ from tests.lakeui.factories import make_job, make_user
 from tests.lakeui.monitoring.lineage_schema import check_schema, check_types, first_document
 from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from workers import jobs
-from workers.lineage import note_lineage
-from workers.maintenance import forget_spent_rows
+from workers.maintenance import forget_spent_rows, note_lineage
 
 pytestmark = pytest.mark.django_db
 runs_jobs = pytest.mark.django_db(transaction=True)

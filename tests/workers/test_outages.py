@@ -14,7 +14,7 @@ from engine.spark.jobs import Progress
 from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
-from lakeui.jobs.delivery import send_job
+from lakeui.jobs.job_rows import send_job
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job
 from tests.lakeui.catalog.log_writer import new_table
@@ -26,7 +26,7 @@ from tests.workers.test_job_lifecycle import (
     set_property,
     wait_for_end,
 )
-from workers import job_run, jobs, outages, script, spark_session
+from workers import failures, job_run, jobs, script, spark_session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
@@ -190,7 +190,7 @@ def is_refused(progress) -> bool:
     [(LOST, True), (OperationalError("locked"), True), (SparkJobError("no", ""), False)],
 )
 def test_what_the_machine_did_is_told_from_what_the_job_did(error, is_outage):
-    assert (outages.outage_behind(error) is not None) is is_outage
+    assert (failures.outage_behind(error) is not None) is is_outage
     assert not spark_session.has_died()
 
 

@@ -24,8 +24,7 @@ from lakeui.catalog.previews import (
 from tests.engine.made_tables import add, remove, write_commit, write_first, write_rows
 from tests.services import wait_until
 from workers import preview
-from workers.preview import preview_table
-from workers.row_texts import row_texts
+from workers.preview import preview_table, row_texts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(180)]
 

@@ -15,7 +15,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.spans import span_ms
+from lakeui.jobs.timeline import span_ms
 from lakeui.pages.jobs.run_steps import steps_of
 from workers.job_run import run_attempt
 

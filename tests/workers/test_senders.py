@@ -3,7 +3,7 @@
 import threading
 
 from tests.services import wait_until
-from workers.senders import Senders
+from workers.maintenance import Senders
 
 
 class Sending:

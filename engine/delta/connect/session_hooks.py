@@ -16,13 +16,12 @@ from pyspark.sql.connect.readwriter import DataFrameWriterV2 as ConnectWriterV2
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from engine.delta.exceptions import delta_errors
-from engine.delta.frame_merge import merge_writer
 from engine.delta.frame_reader import ReadsDelta
-from engine.delta.frame_writer import WritesDelta
-from engine.delta.frame_writer_v2 import WritesDeltaV2
+from engine.delta.frame_writer import WritesDelta, WritesDeltaV2
+from engine.delta.merge_builder import merge_writer
 from engine.delta.statements import run_engine_statement
 from engine.delta.table_statements import CHANGES
-from engine.spark.plain_sql import bypass_routing, is_plain
+from engine.spark.session import bypass_routing, is_plain
 
 _enabled: "WeakSet[Any]" = WeakSet()
 _installed: list[bool] = []

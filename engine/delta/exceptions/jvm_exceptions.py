@@ -15,8 +15,8 @@ from pyspark.errors.exceptions.base import UnknownException
 
 from engine.delta.exceptions.base import NAMES, convert_error
 from engine.errors import EngineError
-from engine.spark.file_index import listing_errors
-from engine.spark.java_causes import iter_causes
+from engine.spark.failures import iter_causes
+from engine.spark.scan.file_index import listing_errors
 
 _PACKAGE = "io.delta.exceptions."
 _CLASSIC = "pyspark.errors.exceptions.captured"

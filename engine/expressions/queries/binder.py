@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from engine.errors import ExpressionError
-from engine.expressions.cursor import Cursor
-from engine.expressions.error_positions import note_part
+from engine.expressions.cursor import Cursor, note_part
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
 from engine.expressions.queries.binding import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.expressions.function import Function, gives
+from engine.expressions.functions import Function, gives
 from engine.expressions.types import FLOATS, INTEGRALS, common_type
 from engine.schema.types import (
     BOOLEAN,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 
 from engine.errors import ExpressionError
-from engine.expressions.function import Function
+from engine.expressions.functions import Function
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole

@@ -12,9 +12,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from engine.conflict_facts import Rule
-from lakeui.api.caller import caller
+from lakeui.api.authentication import caller, refuse_changes
 from lakeui.api.fields import Int64Field, ObjectField, RecordedChoiceField, RecordedField
-from lakeui.api.permissions import refuse_changes
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables

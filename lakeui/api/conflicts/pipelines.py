@@ -9,15 +9,21 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from lakeui.api.caller import caller
+from lakeui.api.authentication import caller
 from lakeui.api.fields import ObjectField
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.throttles import AnonymousThrottle, ReportThrottle
 from lakeui.catalog.access import tables_to_report
 from lakeui.conflicts.models import PipelineTransaction
-from lakeui.conflicts.pipelines.checks import KINDS, Event
-from lakeui.conflicts.pipelines.events import BatchResult, Refusal, Writer, take_events
-from lakeui.conflicts.pipelines.facts import MAX_NUMBER
+from lakeui.conflicts.pipelines import (
+    KINDS,
+    MAX_NUMBER,
+    BatchResult,
+    Event,
+    Refusal,
+    Writer,
+    take_events,
+)
 
 MAX_EVENTS = 200
 MAX_TEXT = 20_000

@@ -1,4 +1,9 @@
-"""Jobs: their request, progress and end."""
+"""Jobs: their request, progress and end.
+
+The parts of a job's time, compared with earlier runs of the same statement.
+
+A job's run: its steps, their cost, and competing writes.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,24 +13,265 @@ from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from engine.commands.model import COMMANDS
+from engine.conflicts.predict.forecast import FORECASTS
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer
-from lakeui.api.serializers.run_times import ComparisonSerializer, JobTimelineSerializer
-from lakeui.api.serializers.runs import (
-    JobStageSerializer,
-    OutlookSerializer,
-    RerunSerializer,
-    RunCostSerializer,
-)
 from lakeui.catalog.command_tables import Reader
+from lakeui.jobs.filters import redact_job
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
-from lakeui.jobs.redaction import redact_job
-from lakeui.jobs.run_costs import RunCost, cost_of
-from lakeui.jobs.same_runs import comparison_of
-from lakeui.jobs.timeline import JobTimeline, timeline_of
-from lakeui.monitoring.outlook import Outlook, outlook_of
-from lakeui.monitoring.rerun import rerun_of
-from lakeui.monitoring.spark_ui import SparkPages, spark_pages
+from lakeui.jobs.same_runs import VERDICTS, comparison_of
+from lakeui.jobs.spark_stages import STATUSES, stages_in
+from lakeui.jobs.timeline import JobTimeline, PartKind, RunCost, cost_of, timeline_of
+from lakeui.monitoring.outlook import Outlook, outlook_of, rerun_of
+from lakeui.monitoring.worker_state import SparkPages, spark_pages
+
+
+class PartSerializer(serializers.Serializer[Any]):
+    """A part of a job's time. A step in turns took less than from its start to its end."""
+
+    kind = serializers.ChoiceField(choices=[kind.value for kind in PartKind])
+    step = serializers.CharField(
+        source="stage.name", default=None, allow_null=True, help_text="Of kind step: its name."
+    )
+    attempt = serializers.IntegerField(allow_null=True)
+    started_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(
+        help_text="Of a part that goes on: when the job was last recorded."
+    )
+    took_ms = Int64Field()
+    is_open = serializers.BooleanField(help_text="It goes on.")
+
+
+class JobTimelineSerializer(serializers.Serializer[Any]):
+    """From the request to the end, or to the last record of a running job; the sum of the parts."""
+
+    total_ms = Int64Field()
+    excess_ms = Int64Field(
+        help_text="By how much the parts are more than the whole, where clocks of hosts disagree."
+    )
+    parts = PartSerializer(many=True)
+
+
+class RunFactsSerializer(serializers.Serializer[Any]):
+    """One run of the statement. Nulls: not recorded."""
+
+    job_id = serializers.UUIDField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    committed_version = serializers.IntegerField(allow_null=True)
+    attempts = serializers.IntegerField()
+    worker = RecordedField()
+    total_ms = Int64Field()
+    queue_ms = Int64Field()
+    row_count = Int64Field(allow_null=True, help_text="Rows inserted, updated and deleted.")
+    bytes_read = Int64Field(allow_null=True)
+    bytes_written = Int64Field(allow_null=True)
+
+
+class PartDifferenceSerializer(serializers.Serializer[Any]):
+    """A part of the time in this run, and its median in the earlier ones."""
+
+    name = serializers.CharField(help_text="A step, `queue`, `wasted attempts`, or a kind of rest.")
+    this_ms = Int64Field()
+    usual_ms = Int64Field()
+    more_ms = Int64Field()
+
+
+class MeasureSerializer(serializers.Serializer[Any]):
+    """A count of this run, and its median in the earlier runs with a record."""
+
+    name = serializers.CharField()
+    unit = serializers.CharField()
+    this = Int64Field()
+    usual = Int64Field()
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    """Compared with the last successful runs of the same kind and parameters on the table."""
+
+    verdict = serializers.ChoiceField(choices=VERDICTS)
+    usual_ms = Int64Field(help_text="The median of the earlier runs, queue included.")
+    more_ms = Int64Field()
+    explains = PartDifferenceSerializer(
+        allow_null=True, help_text="The part that makes most of the difference."
+    )
+    differences = PartDifferenceSerializer(many=True, help_text="The largest first.")
+    measures = MeasureSerializer(many=True)
+    this = RunFactsSerializer()
+    runs = RunFactsSerializer(many=True, help_text="At most 8, the latest first.")
+
+
+class SparkStageSerializer(serializers.Serializer[Any]):
+    """One of Spark's stages in a step, without the bytes that Python reads and writes itself."""
+
+    stage_id = serializers.IntegerField()
+    attempt = serializers.IntegerField(help_text="From 0, as in Spark: it runs a stage anew.")
+    status = serializers.ChoiceField(choices=STATUSES)
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    took_ms = Int64Field(allow_null=True, help_text="Of a stage that has ended.")
+    tasks = serializers.IntegerField()
+    done = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="Tasks that failed; Spark may have run them anew.")
+    core_ms = Int64Field()
+    bytes_read = Int64Field()
+    rows_read = Int64Field(
+        allow_null=True, help_text="null: Spark counted lines or files, and not rows."
+    )
+    shuffle_read = Int64Field(help_text="Bytes.")
+    shuffle_written = Int64Field(help_text="Bytes.")
+    spilled = Int64Field(help_text="Bytes that did not fit into memory and went to disk.")
+
+
+class JobStageSerializer(serializers.ModelSerializer[JobStage]):
+    """A step of an attempt. Nulls: Spark had no part in it, or did not say."""
+
+    found = RecordedField(help_text="What it found, in words.")
+    took_ms = Int64Field()
+    done = Int64Field()
+    running = Int64Field()
+    total = Int64Field()
+    median_ms = Int64Field(allow_null=True)
+    slowest_ms = Int64Field(allow_null=True)
+    core_ms = Int64Field(allow_null=True)
+    bytes_read = Int64Field(allow_null=True)
+    bytes_shuffled = Int64Field(allow_null=True)
+    spark_stages = serializers.SerializerMethodField(
+        help_text="The longest of Spark's stages in the order in which they began."
+    )
+
+    class Meta:
+        model = JobStage
+        fields = [
+            "name",
+            "found",
+            "started_at",
+            "finished_at",
+            "took_ms",
+            "unit",
+            "done",
+            "running",
+            "total",
+            "median_ms",
+            "slowest_ms",
+            "slowest_task",
+            "core_ms",
+            "bytes_read",
+            "bytes_shuffled",
+            "spark_stage_count",
+            "spark_stages",
+        ]
+
+    @extend_schema_field(SparkStageSerializer(many=True))
+    def get_spark_stages(self, step: JobStage) -> list[dict[str, Any]]:
+        return list(SparkStageSerializer(stages_in(step), many=True).data)
+
+
+class CostSerializer(serializers.Serializer[Any]):
+    """Sums over attempts; null if none of them recorded it."""
+
+    attempts = serializers.IntegerField()
+    wall_ms = Int64Field(allow_null=True)
+    core_ms = Int64Field(allow_null=True)
+    bytes_read = Int64Field(allow_null=True)
+    bytes_written = Int64Field(allow_null=True)
+    bytes_shuffled = Int64Field(allow_null=True)
+    files_written = Int64Field(allow_null=True)
+
+
+class RunCostSerializer(serializers.Serializer[Any]):
+    """The cost of a job; `useful` is the running or landed attempt's."""
+
+    useful = CostSerializer()
+    wasted = CostSerializer()
+
+
+class UsualSerializer(serializers.Serializer[Any]):
+    """Earlier successful runs of the kind on the table."""
+
+    median_ms = Int64Field()
+    spread_ms = Int64Field()
+    runs = serializers.IntegerField()
+
+
+class PairRecordSerializer(serializers.Serializer[Any]):
+    """How recorded overlaps of the two operations ended on this table in 30 days."""
+
+    aborted = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
+
+
+class LandedSerializer(serializers.Serializer[Any]):
+    """A version that the job did not see: whether the two conflict, and why."""
+
+    version = serializers.IntegerField(source="commit.version")
+    operation = RecordedField(source="commit.operation")
+    writer = RecordedField(source="commit.user_name")
+    committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
+    forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
+    why = serializers.CharField(source="forecast.why")
+    record = PairRecordSerializer()
+
+
+class ComingSerializer(serializers.Serializer[Any]):
+    """A writer that may land first: a job, or a due schedule."""
+
+    operation = serializers.CharField()
+    writer = RecordedField()
+    expected_at = serializers.DateTimeField(allow_null=True)
+    forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
+    why = serializers.CharField(source="forecast.why")
+    record = PairRecordSerializer()
+    job_id = serializers.UUIDField(allow_null=True)
+    waits = serializers.BooleanField(help_text="A job that has not begun.")
+    schedule = RecordedField()
+
+
+class OutlookSerializer(serializers.Serializer[Any]):
+    """Competing writes of an active job, as far as known before its own checks."""
+
+    usual = UsualSerializer(allow_null=True)
+    expected_end_at = serializers.DateTimeField(allow_null=True)
+    read_version = serializers.IntegerField(allow_null=True)
+    next_version = serializers.IntegerField(allow_null=True)
+    forecast = serializers.ChoiceField(
+        choices=FORECASTS, source="verdict", help_text="The worst of all that landed."
+    )
+    landed_count = serializers.IntegerField()
+    landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
+    coming = ComingSerializer(many=True)
+
+
+class JobForecastRequestSerializer(serializers.Serializer[Any]):
+    """The command."""
+
+    kind = serializers.ChoiceField(choices=sorted(COMMANDS), help_text="optimize, delete, …")
+
+
+class JobForecastSerializer(serializers.Serializer[Any]):
+    """The likely overlaps of a job if it began now. Files and bytes are the most it can read."""
+
+    files = Int64Field()
+    size_bytes = Int64Field()
+    usual = UsualSerializer(allow_null=True)
+    next_version = serializers.IntegerField(
+        allow_null=True, help_text="If nothing else committed before it."
+    )
+    forecast = serializers.ChoiceField(
+        choices=FORECASTS, source="verdict", help_text="The worst of all that may commit first."
+    )
+    coming = ComingSerializer(many=True)
+
+
+class RerunSerializer(serializers.Serializer[Any]):
+    """The outlook of running an ended job again."""
+
+    is_retry = serializers.BooleanField(help_text="It did not succeed: `:retry` runs it again.")
+    asks_name = serializers.BooleanField(
+        help_text="It removes rows or changes settings: the page asks for the table's name."
+    )
+    forecast = JobForecastSerializer(allow_null=True, help_text="Null of a dry run.")
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):

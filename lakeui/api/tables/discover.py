@@ -10,21 +10,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from lakeui.api.caller import caller
+from lakeui.api.authentication import caller
 from lakeui.api.fields import RecordedField
-from lakeui.api.filtering import refuse_all, refuse_unknown
+from lakeui.api.listing import refuse_all, refuse_unknown
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.discovery import (
     MOST_HOURS,
     MOST_REGISTERED,
+    dismiss,
     go_on,
+    list_attention_tables,
     not_registered,
     register_found,
     request_discovery,
 )
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table
-from lakeui.catalog.unregistered_tables import dismiss, list_attention_tables
 
 
 class DiscoverySerializer(serializers.ModelSerializer[Discovery]):

@@ -8,13 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.listing import refuse_unknown
 from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.assessment import eligibility_of
 from lakeui.conflicts.eligibility.report import eligibility_report
-from lakeui.jobs.stream_readers import streams_reading
-from lakeui.jobs.throughput import throughput_of
+from lakeui.jobs.same_runs import throughput_of
+from lakeui.jobs.streams import streams_reading
 
 
 class StepSerializer(serializers.Serializer[Any]):

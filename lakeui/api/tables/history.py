@@ -1,4 +1,11 @@
-"""A table over time and on storage: its versions, commits by bucket, growth, layout."""
+"""A table over time and on storage: its versions, commits by bucket, growth, layout.
+
+One version of a table, with its added and removed files.
+
+The live files of a table's latest mirrored version.
+
+The changes from one version of a table to another.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,28 +14,39 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.exceptions import NotFound
+from rest_framework.generics import ListAPIView, RetrieveAPIView, get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField
-from lakeui.api.filtering import refuse_unknown
-from lakeui.api.serializers.history import (
+from lakeui.api.listing import refuse_unknown
+from lakeui.api.serializers.tables import (
+    DifferenceSerializer,
     GrowthSerializer,
     TimelineRequestSerializer,
     TimelineSerializer,
-)
-from lakeui.api.serializers.versions import (
+    VersionDetailSerializer,
+    VersionFileSerializer,
     VersionSerializer,
 )
 from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.chores import chores
+from lakeui.catalog.differences import change_of, difference
 from lakeui.catalog.file_layout import file_layout, measure_unclustered, size_bins
+from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.growth import growth
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.conflicts.commit_timeline import commit_timeline
 from lakeui.conflicts.filters import VersionFilter
-from lakeui.conflicts.version_effects import count_aborted_by_version, count_resolved_by_version
+from lakeui.conflicts.version_effects import (
+    count_aborted_by_version,
+    count_resolved_by_version,
+    effects_of,
+)
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.streams import streams_stopped_by
+from lakeui.jobs.version_jobs import job_of_version
 
 
 class SizeBinSerializer(serializers.Serializer[Any]):
@@ -171,3 +189,80 @@ def count_conflicts(table: Table, commits: Sequence[Any]) -> None:
         for commit in commits:
             commit.aborted_by_it = beaten.get(commit.version, 0)
             commit.resolved = resolved.get(commit.version, 0)
+
+
+class VersionDetail(TableScopedView, RetrieveAPIView[Commit]):
+    """One version with its parameters, metrics and raw lines."""
+
+    queryset = Commit.objects.none()
+    serializer_class = VersionDetailSerializer
+    lookup_field = "version"
+
+    def get_queryset(self) -> QuerySet[Commit]:
+        return self.table.commits.all()
+
+    def get_object(self) -> Commit:
+        commit: Any = super().get_object()
+        table = self.table
+        count_conflicts(table, [commit])
+        commit.change, commit.effects = change_of(commit), effects_of(table, commit.version)
+        commit.stopped_streams = streams_stopped_by(commit, self.request.user)
+        job = job_of_version(visible_jobs(self.request.user), table, commit.version)
+        commit.job_id = None if job is None else job.pk
+        return commit  # type: ignore[no-any-return]  # with related rows for its serializer
+
+
+class VersionFileList(TableScopedView, ListAPIView[CommitFile]):
+    """The files a version added or removed, up to the mirror's cap (`files_mirrored`)."""
+
+    queryset = CommitFile.objects.none()
+    serializer_class = VersionFileSerializer
+
+    def get_queryset(self) -> QuerySet[CommitFile]:
+        commit = get_object_or_404(self.table.commits.all(), version=self.kwargs["version"])
+        return CommitFile.objects.filter(commit=commit).order_by("action", "path")
+
+
+class LiveFileSerializer(serializers.ModelSerializer[LiveFile]):
+    """A file of the latest mirrored version."""
+
+    size_bytes = Int64Field()
+    row_count = Int64Field(allow_null=True)
+    deleted_row_count = Int64Field(help_text="Rows its deletion vector hides.")
+    partition_values = ObjectField()
+
+    class Meta:
+        model = LiveFile
+        fields = [
+            "path",
+            "partition_values",
+            "size_bytes",
+            "row_count",
+            "deleted_row_count",
+            "modified_at",
+        ]
+
+
+class LiveFileList(TableScopedView, ListAPIView[LiveFile]):
+    """The live files of the latest mirrored version, up to the mirror's cap (`live_files_mirrored`)."""
+
+    queryset = LiveFile.objects.none()
+    serializer_class = LiveFileSerializer
+    filterset_class = LiveFileFilter
+
+    def get_queryset(self) -> QuerySet[LiveFile]:
+        return self.table.live_files.order_by("path")
+
+
+class Diff(TableScopedView):
+    """The changes from one version to another."""
+
+    serializer_class = DifferenceSerializer
+
+    def get(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
+        refuse_unknown(request, frozenset())
+        comparison = difference(self.table, older, newer) if older < newer else None
+        if comparison is None:
+            detail = f"The mirror holds no version from {older + 1} to {newer}."
+            raise NotFound(detail)
+        return Response(DifferenceSerializer(comparison).data)

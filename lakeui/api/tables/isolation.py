@@ -1,23 +1,34 @@
-"""The settings that decide conflicts between statements, overlaps, and reordered versions."""
+"""The settings that decide conflicts between statements, overlaps, and reordered versions.
+
+A table's own history under another isolation level, or decided at row level or at file level.
+
+Concurrent writers: the swim-lane.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.conflict_facts import Rule
 from engine.conflicts.isolation import IsolationLevel
-from lakeui.api.caller import caller
-from lakeui.api.filtering import parse_query
-from lakeui.api.idempotency import answer_once
-from lakeui.api.jobs.jobs import accept_job
-from lakeui.api.preconditions import check_if_match, etag_of, state_of
+from engine.conflicts.predict.record_replay import JUDGED
+from lakeui.api.authentication import caller
+from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.jobs import accept_job
+from lakeui.api.listing import SequencePaging, parse_query
+from lakeui.api.request_headers import answer_once, check_if_match, etag_of, state_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
-from lakeui.api.sequence_paging import SequencePaging
 from lakeui.api.serializers.isolation import (
+    LEVELS,
+    ConcurrencyRequestSerializer,
     IsolationSerializer,
+    LaneSumsRequestSerializer,
+    LaneSumsSerializer,
     MatrixRequestSerializer,
     MatrixSerializer,
     OutOfOrderSerializer,
@@ -26,23 +37,33 @@ from lakeui.api.serializers.isolation import (
     ReorderedRequestSerializer,
     SettingsChangeSerializer,
     SettingsSerializer,
+    SwimLaneRequestSerializer,
+    SwimLaneSerializer,
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
-from lakeui.conflicts.isolation.effect import LevelEffect, effect_of
-from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed_pairs import ObservedPair, list_observed_pairs
-from lakeui.conflicts.isolation.overlap_rows import overlap_rows
+from lakeui.conflicts.isolation.effect import PROMISES, LevelEffect, effect_of, impact_of
 from lakeui.conflicts.isolation.overlaps import (
     CountedOverlap,
     Overlaps,
     latest_between,
+    overlap_rows,
     overlaps_of,
 )
-from lakeui.conflicts.isolation.pairs import compute_matrix, table_matrix
-from lakeui.conflicts.isolation.proposal import (
+from lakeui.conflicts.isolation.pairs import (
+    ObservedPair,
+    compute_matrix,
+    list_observed_pairs,
+    table_matrix,
+)
+from lakeui.conflicts.isolation.reordering import (
+    OutOfOrderVersion,
+    find_out_of_order,
+    rows_of_versions,
+)
+from lakeui.conflicts.isolation.settings import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,
@@ -50,15 +71,17 @@ from lakeui.conflicts.isolation.proposal import (
     proposal_of,
     propose_setting,
     resolves_enablement,
+    settings_history,
 )
-from lakeui.conflicts.isolation.reordering import (
-    OutOfOrderVersion,
-    find_out_of_order,
-    rows_of_versions,
-)
-from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.sums import lane_sums
+from lakeui.conflicts.lanes.swim_lane import SwimLane, navigator, other_settings, swim_lane
+from lakeui.conflicts.replay.overlaps import WriteOutcome, pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import clamp_range, latest_versions
+from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.stream_readers import streams_reading
+from lakeui.jobs.streams import streams_reading
 
 _HISTORY = 20
 _MAX_OVERLAPS = 10_000
@@ -223,3 +246,191 @@ def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Res
         reason=reason,
     )
     return accept_job(request, job)
+
+
+class CommitVerdictSerializer(serializers.Serializer[Any]):
+    """A commit with overlaps, under the other setting."""
+
+    version = serializers.IntegerField()
+    operation = RecordedField(allow_null=True)
+    overlapping_versions = serializers.ListField(child=serializers.IntegerField())
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+    rule = RecordedChoiceField(list(Rule))
+    winning_version = serializers.IntegerField(allow_null=True)
+
+
+class ConflictVerdictSerializer(serializers.Serializer[Any]):
+    """A recorded conflict, under the other setting."""
+
+    conflict_id = serializers.IntegerField()
+    kind = serializers.CharField(help_text="aborted or resolved.")
+    rule = RecordedChoiceField(list(Rule))
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+
+
+class OverlapSerializer(serializers.Serializer[Any]):
+    """A write with overlaps: its outcome, and the replayed one. `version` is null if aborted."""
+
+    version = serializers.IntegerField(allow_null=True)
+    conflict_id = serializers.IntegerField(allow_null=True)
+    operation = RecordedField(allow_null=True)
+    user_name = RecordedField(allow_null=True)
+    at = serializers.DateTimeField(allow_null=True)
+    overlap_count = serializers.IntegerField(
+        allow_null=True, help_text="Versions that it overlapped with."
+    )
+    outcome = serializers.ChoiceField(choices=list(WriteOutcome))
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    cost_ms = Int64Field(allow_null=True)
+    cost_bytes = Int64Field(allow_null=True)
+
+
+class PairChangeSerializer(serializers.Serializer[Any]):
+    """Two operations: how many were aborted, how many would be for certain, how many perhaps."""
+
+    current_operation = RecordedField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    now = serializers.IntegerField()
+    then = serializers.IntegerField()
+    open = serializers.IntegerField()
+
+
+class TotalsSerializer(serializers.Serializer[Any]):
+    """Writes under one of the four settings; `ms` and `size_bytes` compare with actual waste."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    writes = serializers.IntegerField()
+    aborted = serializers.IntegerField(help_text="That would be aborted for certain.")
+    passed = serializers.IntegerField()
+    open = serializers.IntegerField(help_text="Undecidable.")
+    added = serializers.IntegerField(help_text="That committed and would be aborted.")
+    spared = serializers.IntegerField(help_text="That were aborted and would pass.")
+    ms = Int64Field()
+    size_bytes = Int64Field()
+    uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
+
+
+class WhatIfSerializer(serializers.Serializer[Any]):
+    """A range of versions under another setting."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    commits = CommitVerdictSerializer(many=True)
+    conflicts = ConflictVerdictSerializer(many=True)
+    not_replayed = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
+    )
+    is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
+    aborted_now = serializers.IntegerField()
+    totals = TotalsSerializer(many=True)
+    pairs = PairChangeSerializer(many=True)
+    overlaps = OverlapSerializer(many=True)
+
+
+class WhatIfRequestSerializer(SwimLaneRequestSerializer):
+    """The other setting; omitted parts are the table's own."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
+    row_level = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+_ANSWER = (
+    "level",
+    "row_level",
+    "first",
+    "last",
+    "commits",
+    "conflicts",
+    "not_replayed",
+    "is_capped",
+)
+
+
+class WhatIfDetail(TableScopedView):
+    """Recorded commits and conflicts under another isolation level, or decided at row level or at file level."""
+
+    serializer_class = WhatIfSerializer
+
+    @extend_schema(parameters=[WhatIfRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Return verdicts: passes, conflict, or undecidable with the reason."""
+        table, parameters = self.table, parse_query(request, WhatIfRequestSerializer)
+        first, last = latest_versions(table, DEFAULT_VERSIONS)
+        row_level = parameters["row_level"]
+        level = (
+            parameters.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
+        )
+        replayed = replay(
+            table,
+            IsolationLevel(level),
+            row_level=table.row_level_eligible if row_level is None else row_level,
+            versions=clamp_range(
+                table, parameters.get("first", first), parameters.get("last", last)
+            ),
+        )
+        answer = replayed.answer
+        body = {
+            **{name: getattr(answer, name) for name in _ANSWER},
+            "aborted_now": replayed.aborted_now,
+            "totals": replayed.totals,
+            "pairs": pair_changes(replayed.overlaps),
+            "overlaps": replayed.overlaps,
+        }
+        return Response(WhatIfSerializer(body).data)
+
+
+class Concurrency(TableScopedView):
+    """Who wrote when, from read version to commit: aborted attempts, resolved conflicts, reordered appends."""
+
+    serializer_class = SwimLaneSerializer
+
+    @extend_schema(parameters=[ConcurrencyRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Filter by outcome, writer, operation or partition; `pick` one to see its overlaps."""
+        parameters, table = parse_query(request, ConcurrencyRequestSerializer), self.table
+        whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
+        by = LaneFilter(
+            *(parameters.get(name, "") for name in ("outcome", "writer", "operation", "partition"))
+        )
+        return Response(SwimLaneSerializer(_swim_lane(table, whole, by, parameters["pick"])).data)
+
+
+class ConcurrencyLanes(TableScopedView):
+    """How many commits of each writer landed and were aborted, by bucket of versions."""
+
+    serializer_class = LaneSumsSerializer
+
+    @extend_schema(parameters=[LaneSumsRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        parameters, table = parse_query(request, LaneSumsRequestSerializer), self.table
+        last = parameters.get("last", table.version or 0)
+        only = LaneFilter(writer=parameters["writer"], operation=parameters["operation"])
+        by_operation = parameters["by"] == "operation"
+        sums = lane_sums(table, parameters["first"], last, by_operation=by_operation, only=only)
+        return Response(LaneSumsSerializer(sums).data)
+
+
+def _swim_lane(table: Table, whole: SwimLane, by: LaneFilter, key: str) -> dict[str, Any]:
+    data, counts = filter_lane(table, whole, by)
+    landed = [bar.finished_at for bar in whole.bars if bar.version is not None and bar.finished_at]
+    return {
+        "first": data.first,
+        "last": data.last,
+        "lanes": data.lanes,
+        "counts": counts,
+        "bars": data.bars,
+        "running": data.running,
+        "joints": data.joints,
+        "reordered": data.reordered,
+        "other_settings": other_settings(table, whole),
+        "around": navigator(table, min(landed, default=None), timezone.now()),
+        "picked": lane_path(table, whole, key) if key else None,
+    }

@@ -11,12 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.schema.column_mapping import column_mapping_mode
-from lakeui.api.caller import caller
-from lakeui.api.filtering import parse_query, refuse_unknown
-from lakeui.api.idempotency import answer_once
+from lakeui.api.authentication import caller
+from lakeui.api.listing import SequencePaging, parse_query, refuse_unknown
+from lakeui.api.request_headers import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
-from lakeui.api.sequence_paging import SequencePaging
-from lakeui.api.serializers.definitions import (
+from lakeui.api.serializers.tables import (
     ColumnSerializer,
     ColumnsRequestSerializer,
     KeyRequestSerializer,
@@ -24,9 +23,8 @@ from lakeui.api.serializers.definitions import (
     TableSchemaSerializer,
 )
 from lakeui.api.table_views import TableScopedView, require
-from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
-from lakeui.catalog.keys import Key, declare_key, parse_key, redact_keys
+from lakeui.catalog.keys import Key, check_constraints, declare_key, parse_key, redact_keys
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRow, SchemaRows
 

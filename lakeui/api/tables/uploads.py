@@ -15,19 +15,21 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from engine.commands.sources import BAD_ROWS
-from lakeui.api.caller import caller
-from lakeui.api.filtering import refuse_unknown
+from lakeui.api.authentication import caller
+from lakeui.api.listing import refuse_unknown
 from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role
 from lakeui.jobs.errors import UploadNotFoundError
-from lakeui.jobs.upload_sample import (
+from lakeui.jobs.uploads import (
     create_parameters,
     find_upload,
+    format_of,
     guess_source,
+    keep_upload,
+    path_of,
     sample_as_json,
     sample_upload,
 )
-from lakeui.jobs.uploads import format_of, keep_upload, path_of
 
 
 class UploadRequestSerializer(serializers.Serializer[Any]):

@@ -1,23 +1,37 @@
-"""Both sides of one recorded conflict: statement, reads, changes and writer of each."""
+"""Both sides of one recorded conflict: statement, reads, changes and writer of each.
+
+The values of the rows touched by both sides: a page requests them, a worker reads them.
+
+Like previews they are deleted after an hour, and visible to people who may see the table.
+
+Whether the aborted write landed after all: by another attempt of its own, or by a job run again.
+"""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
 
 from engine.conflict_facts import Decision, SideChanges
 from lakeui.catalog import log_values
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.models import Conflict, PipelineTransaction
-from lakeui.conflicts.redaction import redact_conflict
+from lakeui.catalog.previews import is_waiting
+from lakeui.catalog.reads import check_room, note_read, send_read
+from lakeui.conflicts.filters import redact_conflict
+from lakeui.conflicts.models import Conflict, ConflictRows, PipelineTransaction
 from lakeui.conflicts.statements.text import statement_text
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.version_jobs import job_of_version
+from lakeui.task_names import READ_CONFLICT_ROWS
 
 RESOLVED_SHOWN = 3
 
@@ -262,3 +276,126 @@ def _facts(conflict: Conflict) -> dict[str, Any]:
 
 def _first(*values: Any) -> Any:  # noqa: ANN401 - the first that is known
     return next((value for value in values if value is not None), None)
+
+
+MAX_ROWS = 50
+_KEPT = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """The rows touched by both sides: in a file, at positions, of a version."""
+
+    path: str
+    version: int
+    positions: tuple[int, ...]
+
+
+def find_shared_rows(conflict: Conflict) -> SharedRows | None:
+    """Return the first rows touched by both sides; None if no positions are recorded.
+
+    They are read from a version in which they are live: the one before the winning commit removed
+    them, or the one that added them.
+    """
+    facts = conflict.facts if isinstance(conflict.facts, dict) else {}
+    file = next((file for file in _files(facts) if _positions(file)), None)
+    version = file.get("version") if file else None
+    if file is None or not isinstance(version, int) or version < 0 or conflict.table_id is None:
+        return None
+    return SharedRows(str(file.get("path", "")), version, _positions(file)[:MAX_ROWS])
+
+
+def ask_for_rows(conflict: Conflict, by: User | None = None) -> ConflictRows | None:
+    """Have a worker read the rows, unless one was just asked to; None if there are none.
+
+    Raises:
+        TooManyReadsError: the person waits for as many reads as one person may.
+        OperationalError, OSError: the broker cannot be reached.
+    """
+    forget_old_rows()
+    shared, now = find_shared_rows(conflict), timezone.now()
+    if shared is None or conflict.table is None:
+        return None
+    earlier = ConflictRows.objects.filter(conflict=conflict).first()
+    with transaction.atomic():
+        rows, is_new = ConflictRows.objects.get_or_create(
+            conflict=conflict, defaults={"asked_at": now}
+        )
+        if not is_new and is_waiting(rows):
+            return rows
+        check_room(by)
+        rows.asked_at, rows.read_at, rows.path, rows.version = (
+            now,
+            None,
+            shared.path,
+            shared.version,
+        )
+        rows.positions = list(shared.positions)
+        rows.columns, rows.rows, rows.error_code, rows.error_message = [], [], "", ""
+        rows.save()
+        read = note_read(rows, now, conflict.table, f"rows of conflict c-{conflict.pk}", by)
+    send_read(read, READ_CONFLICT_ROWS, rows, earlier)
+    rows.refresh_from_db()
+    return rows
+
+
+def forget_old_rows() -> None:
+    ConflictRows.objects.filter(asked_at__lt=timezone.now() - _KEPT).delete()
+
+
+def _files(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    decision = facts.get("decision")
+    compared = decision.get("shared_files") if isinstance(decision, dict) else None
+    return [file for file in compared or () if isinstance(file, dict)]
+
+
+def _positions(file: dict[str, Any]) -> tuple[int, ...]:
+    rows = file.get("common_rows") or ()
+    return tuple(row for row in rows if isinstance(row, int) and row >= 0)
+
+
+_RERUNS_FOLLOWED = 4  # of one another
+
+
+@dataclass(frozen=True, slots=True)
+class LaterCommit:
+    """The version of the later commit, and its job; None for a pipeline's."""
+
+    version: int
+    job_id: UUID | None
+    is_same_job: bool
+
+
+def find_later_commit(conflict: Conflict) -> LaterCommit | None:
+    """Return the first commit of the job, of its reruns, or of the pipeline's other attempts.
+
+    None: none so far, as known here.
+    """
+    job = conflict.job
+    if conflict.kind == Conflict.Kind.RESOLVED:
+        return None
+    if job is None:
+        return _find_pipeline_commit(conflict.transaction)
+    if job.committed_version is not None:
+        return LaterCommit(job.committed_version, job.pk, is_same_job=True)
+    of_it = Q()
+    for hops in range(1, _RERUNS_FOLLOWED + 1):
+        of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
+    again = type(job).objects.filter(of_it, committed_version__isnull=False)
+    row = again.order_by("finished_at").values_list("committed_version", "pk").first()
+    if row is None or row[0] is None:
+        return None
+    return LaterCommit(row[0], row[1], is_same_job=False)
+
+
+def _find_pipeline_commit(aborted: PipelineTransaction | None) -> LaterCommit | None:
+    """Return the commit of a later attempt of the same run."""
+    if aborted is None or not aborted.run_id:
+        return None
+    run = PipelineTransaction.objects.filter(pipeline=aborted.pipeline_id, run_id=aborted.run_id)
+    later = run.filter(
+        table=aborted.table_id, attempt__gt=aborted.attempt, committed_version__isnull=False
+    )
+    versions = later.order_by("attempt", "committed_version")
+    version = versions.values_list("committed_version", flat=True).first()
+    return None if version is None else LaterCommit(version, None, is_same_job=True)

@@ -10,21 +10,20 @@ from django.db import transaction
 
 from engine.commands.model import Command, Delete, Script, SetProperties, Update
 from engine.conflict_facts import RemedyKind
-from engine.conflicts.remedy_trials import CHANGES
+from engine.conflicts.explain.remedy_texts import CHANGES
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import Person, action_for_kind, may
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
-from lakeui.conflicts.conflict_detail.both_sides import decision_of
-from lakeui.conflicts.conflict_detail.later_commit import LaterCommit, find_later_commit
-from lakeui.conflicts.conflict_detail.narrowing import find_narrowing
+from lakeui.conflicts.conflict_detail.advice import find_narrowing
+from lakeui.conflicts.conflict_detail.both_sides import LaterCommit, decision_of, find_later_commit
 from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again
 from lakeui.jobs.command_rules import command_of, statement_of
+from lakeui.jobs.filters import redact_job
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import redact_job
 from lakeui.jobs.row_impact import asks_name
 
 AS_IT_WAS = str(RemedyKind.RETRY)

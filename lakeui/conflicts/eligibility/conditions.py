@@ -1,8 +1,11 @@
-"""The conditions of row-level concurrency: of a table as mirrored, with fixes, and of writes."""
+"""The conditions of row-level concurrency: of a table as mirrored, with fixes, and of writes.
+
+A condition of row-level concurrency for people: evidence, the fix, and its cost.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from engine.commands.definition import Create
@@ -14,19 +17,59 @@ from engine.expressions.queries.tables import tables_in_condition
 from engine.protocol.properties import constraint_name
 from engine.vocabulary import operation_named
 from lakeui.catalog.models import Table
-from lakeui.conflicts.eligibility.lines import (
-    FAILS,
-    HOLDS,
-    OPTIONAL,
-    SOME,
-    UNKNOWN,
-    ConditionLine,
-    FixCost,
-)
-from lakeui.conflicts.isolation.level_impact import Impact, impact_of
-from lakeui.conflicts.isolation.proposal import ROW_TRACKING, proposal_of, protocol_under
+from lakeui.conflicts.isolation.effect import Impact, impact_of
+from lakeui.conflicts.isolation.settings import ROW_TRACKING, proposal_of, protocol_under
 from lakeui.conflicts.recent_writes import ConditionUse, RecentWrites
 from lakeui.conflicts.statements.clients import THIS_ENGINE
+
+HOLDS, FAILS, OPTIONAL, SOME, UNKNOWN = "holds", "fails", "optional", "some fall back", "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class FixCost:
+    """The cost of a fix. `rewrites_bytes` is 0 if no data is rewritten.
+
+    `duration_ms` is estimated by the median speed of `runs` earlier jobs, None without any. Running
+    writes are aborted, streams stop. `protocol` is the new requirement of clients, None if it
+    stays.
+    """
+
+    rewrites_bytes: int = 0
+    rewrites_files: int = 0
+    duration_ms: int | None = None
+    runs: int = 0
+    runs_are_own: bool = False
+    aborted_jobs: int = 0
+    streams: int = 0
+    protocol: tuple[int, int] | None = None
+    locked_out: tuple[str, ...] = ()
+    undo: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionLine:
+    """A condition. `raw` is the evidence in the log, `evidence` the same in words.
+
+    `affected` of `asked` writes do not meet it, for conditions of writes. `job` fixes it at a
+    click;
+    `statement` is the plan if the table must be rewritten; `rewrite` is another form of the first
+    of the
+    writes.
+    """
+
+    name: str
+    state: str
+    raw: str = ""
+    evidence: str = ""
+    fix: str = ""
+    job: Mapping[str, Any] | None = None
+    statement: str = ""
+    rewrite: str = ""
+    cost: FixCost | None = None
+    cost_text: str = ""
+    affected: int = 0
+    asked: int = 0
+
 
 _UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
 _UNTRACKED_CLUSTERED = (

@@ -8,12 +8,13 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import TableEligibility, assess_eligibility, eligibility_of
 from lakeui.conflicts.eligibility.conditions import (
+    FAILS,
+    ConditionLine,
     Speed,
     list_locked_out_clients,
     table_lines,
     write_lines,
 )
-from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.eligibility.runtime_matrix import (
     RuntimeColumn,

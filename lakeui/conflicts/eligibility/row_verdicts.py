@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from engine.conflict_facts import Rule, Verdict
-from engine.conflicts.record_replay import ReplaySetting, judge_conflict
+from engine.conflicts.predict.record_replay import ReplaySetting, judge_conflict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import eligible_setting, level_of
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.records import prepare_for_judgment, records_of
+from lakeui.conflicts.replay.recorded_history import prepare_for_judgment, records_of
 
 DAYS = 30
 MAX_ABORTED = 200

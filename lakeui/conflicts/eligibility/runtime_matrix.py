@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.conflicts.eligibility import Eligibility
-from engine.conflicts.runtimes import RUNTIMES, Runtime, runtime_verdicts
+from engine.conflicts.eligibility import RUNTIMES, Eligibility, Runtime, runtime_verdicts
 from lakeui.conflicts.recent_writes import RecentWrites
-from lakeui.conflicts.statements.conditions import RecordedCondition
+from lakeui.conflicts.statements.text import RecordedCondition
 
 HOLDS, FAILS, SOME, NOT_OFFERED = "holds", "fails", "some", "not offered"
 LAYOUT, VECTORS, IDENTITY = "Layout", "Deletion vectors", "No identity column"

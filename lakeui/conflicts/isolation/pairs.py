@@ -1,19 +1,26 @@
-"""The checker's verdict on two statements on a table like this one, beside observed conflicts."""
+"""The checker's verdict on two statements on a table like this one, beside observed conflicts.
+
+Pairs of operations that conflicted on a table, with their ends and costs.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
+
+from django.db.models import Count, Max, Q, Sum
+from django.utils import timezone
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import MatrixCell, conflict_matrix, statement_matrix
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.forecast import MatrixCell, conflict_matrix, statement_matrix
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
-from lakeui.conflicts.isolation.observed_pairs import ObservedPair
 from lakeui.conflicts.isolation.overlaps import Overlaps
-from lakeui.conflicts.statements.kinds import (
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.text import (
     DELETE,
     INSERT,
     KINDS,
@@ -23,6 +30,55 @@ from lakeui.conflicts.statements.kinds import (
     ZORDER,
     statement_kind,
 )
+
+DEFAULT_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPair:
+    """A pair of operations, the aborted or rebased one first. `example_id`: the latest conflict."""
+
+    current_operation: str
+    winner_operation: str
+    aborted: int
+    resolved: int
+    reported: int
+    wasted_ms: int
+    wasted_bytes: int
+    example_id: int
+
+
+def list_observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[ObservedPair, ...]:
+    """Return the pairs that conflicted in the last days, the most costly first."""
+    since = timezone.now() - timedelta(days=days)
+    kinds = Conflict.Kind
+    rows = (
+        table.conflicts.filter(occurred_at__gte=since)
+        .values("current_operation", "winner_operation")
+        .annotate(
+            aborted=Count("id", filter=Q(kind=kinds.ABORTED)),
+            resolved=Count("id", filter=Q(kind=kinds.RESOLVED)),
+            reported=Count("id", filter=Q(kind=kinds.REPORTED)),
+            ms=Sum("wasted_ms"),
+            size=Sum("wasted_bytes"),
+            example=Max("id"),
+        )
+        .order_by("-aborted", "-reported", "-resolved", "current_operation", "winner_operation")
+    )
+    return tuple(
+        ObservedPair(
+            current_operation=row["current_operation"],
+            winner_operation=row["winner_operation"],
+            aborted=row["aborted"],
+            resolved=row["resolved"],
+            reported=row["reported"],
+            wasted_ms=row["ms"] or 0,
+            wasted_bytes=row["size"] or 0,
+            example_id=row["example"],
+        )
+        for row in rows
+    )
+
 
 _STATEMENTS = {
     INSERT: StatementKind.INSERT,

@@ -12,13 +12,13 @@ from datetime import datetime
 
 from engine.conflicts.candidates import counts_appends, find_matching_reads
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.replay_history import rebuild_transaction
+from engine.conflicts.predict.replay_history import rebuild_transaction
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, CountedCommit, Overlaps, list_commits
 from lakeui.conflicts.replay.recorded_history import build_recorded_table, decode_commit
-from lakeui.conflicts.statements.kinds import DELETE, UPDATE
+from lakeui.conflicts.statements.text import DELETE, UPDATE
 
 MAX_TEXTS = 200
 MAX_BYTES = 2 * 1024**2

@@ -6,14 +6,13 @@ from datetime import datetime
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.candidates import counts_appends
-from engine.conflicts.forecast import FORECASTS
+from engine.conflicts.predict.forecast import FORECASTS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.job_side import JobSide
-from lakeui.conflicts.lanes.bars import BarEnd, LaneBar
+from lakeui.conflicts.lanes.bars import BarEnd, LaneBar, overlap_place
 from lakeui.conflicts.lanes.swim_lane import SwimLane
-from lakeui.conflicts.lanes.words import overlap_place
 from lakeui.conflicts.models import Conflict
 
 OVERLAPS_SHOWN = 24

@@ -2,12 +2,16 @@
 
 Logs do not record when a transaction began. Where a job of ours or a pipeline told it, it is exact;
 else it is taken as the moment its read version was committed, the earliest it can have been, and marked so.
+
+The surroundings of the shown versions: commits and aborted attempts by bucket of time.
+
+The shown versions under neighbouring settings: how many more writes would be aborted.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, TextField, Value
@@ -15,24 +19,35 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import NullIf
 
 from engine.commands.model import Script
-from engine.conflicts.replay_history import PassedOver
+from engine.conflict_facts import Verdict
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.predict.replay_history import PassedOver
 from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.bars import (
     BarSurroundings,
     LaneBar,
+    Properties,
     ResolvedLink,
     build_aborted_bar,
     build_commit_bar,
     build_running_bar,
+    describe_resolution,
+    load_versions_around,
     pipelines_of,
+    properties_of,
 )
-from lakeui.conflicts.lanes.committed_versions import load_versions_around
-from lakeui.conflicts.lanes.words import Properties, describe_resolution, properties_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import (
     History,
     find_out_of_order,
     load_recorded_history,
+)
+from lakeui.conflicts.replay.what_if import (
+    RecordedConflicts,
+    WhatIfAnswer,
+    load_recorded_conflicts,
+    what_if,
 )
 from lakeui.conflicts.version_effects import conflicts_of
 from lakeui.jobs.models import JobAttempt
@@ -205,3 +220,163 @@ def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
         before[version] = dict(properties)
         properties |= properties_of(parameters)
     return before
+
+
+BUCKETS = 96
+MAX_NAVIGATOR_VERSIONS = 3_000
+DAY = timedelta(hours=24)
+_SHORTEST = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NavigatorBucket:
+    """A bucket of time from `start`: versions `first` to `last` landed; None without any."""
+
+    start: datetime
+    first: int | None
+    last: int | None
+    commits: int
+    aborted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Navigator:
+    """The last 24 hours if they include the shown versions, else all recorded time.
+
+    A table younger than a day is shown since its first version, so that nothing stays blank.
+    `passages` omits empty buckets. `is_capped`: more is recorded than the latest `MAX_VERSIONS`
+    counted versions.
+    """
+
+    start: datetime
+    end: datetime
+    is_day: bool
+    is_capped: bool
+    passages: tuple[NavigatorBucket, ...]
+
+    @property
+    def width(self) -> timedelta:
+        """How long a bucket is."""
+        return (self.end - self.start) / BUCKETS
+
+
+def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator | None:
+    """Return the surroundings; `began` is the first shown version's time. None without times."""
+    is_day = began is not None and began >= now - DAY
+    commits = table.commits.filter(committed_at__isnull=False)
+    commits = commits.filter(committed_at__gte=now - DAY) if is_day else commits
+    rows = list(
+        commits.order_by("-version").values_list("version", "committed_at")[
+            : MAX_NAVIGATOR_VERSIONS + 1
+        ]
+    )
+    moments = [
+        (version, moment) for version, moment in rows[:MAX_NAVIGATOR_VERSIONS] if moment is not None
+    ]
+    if not moments:
+        return None
+    earliest = min(moment for _, moment in moments)
+    is_young = moments[-1][0] <= (table.earliest_version or 0)
+    start = (
+        now - DAY if is_day and not is_young and len(rows) <= MAX_NAVIGATOR_VERSIONS else earliest
+    )
+    end = max(now if is_day else max(moment for _, moment in moments), start + _SHORTEST)
+    aborted = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
+        kind=Conflict.Kind.RESOLVED
+    )
+    aborted_at = aborted.order_by("-occurred_at").values_list("occurred_at", flat=True)[
+        :MAX_NAVIGATOR_VERSIONS
+    ]
+    return Navigator(
+        start=start,
+        end=end,
+        is_day=is_day,
+        is_capped=len(rows) > MAX_NAVIGATOR_VERSIONS,
+        passages=tuple(_passages(moments, aborted_at, start, end)),
+    )
+
+
+def _passages(
+    moments: Iterable[tuple[int, datetime]],
+    aborted_at: Iterable[datetime],
+    start: datetime,
+    end: datetime,
+) -> Iterable[NavigatorBucket]:
+    width = (end - start) / BUCKETS
+    landed: dict[int, list[int]] = defaultdict(list)
+    aborted: dict[int, int] = defaultdict(int)
+    for version, moment in moments:
+        landed[_place(moment, start, width)].append(version)
+    for moment in aborted_at:
+        aborted[_place(moment, start, width)] += 1
+    for place in sorted({*landed, *aborted}):
+        inside = landed.get(place, [])
+        first, last = (min(inside), max(inside)) if inside else (None, None)
+        yield NavigatorBucket(
+            start + place * width, first, last, len(inside), aborted.get(place, 0)
+        )
+
+
+def _place(moment: datetime, start: datetime, width: timedelta) -> int:
+    return min(max((moment - start) // width, 0), BUCKETS - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSetting:
+    """One setting changed. `aborted` landed and would be aborted, `spared` the other way around.
+
+    The record does not decide `undecidable` ones; `not_replayed` versions are not stored
+    completely.
+    """
+
+    name: str
+    level: str
+    row_level: bool
+    aborted: int
+    spared: int
+    undecidable: int
+    not_replayed: int
+
+
+def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
+    """Replay the record under the other isolation level, and at the other of row and file level."""
+    level = level_of(None, table)
+    rows = table.row_level_eligible
+    strict = level is IsolationLevel.SERIALIZABLE
+    other = IsolationLevel.WRITE_SERIALIZABLE if strict else IsolationLevel.SERIALIZABLE
+    recorded = load_recorded_conflicts(table, lane.first, lane.last)
+    by_level = _answer(table, lane, other, rows, recorded)
+    by_rows = _answer(table, lane, level, not rows, recorded)
+    return (
+        _weigh_setting(str(other), by_level),
+        _weigh_setting("No row-level" if rows else "Row level", by_rows),
+    )
+
+
+def _answer(
+    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, recorded: RecordedConflicts
+) -> WhatIfAnswer:
+    return what_if(
+        table,
+        level,
+        row_level=by_rows,
+        versions=(lane.first, lane.last),
+        history=lane.history,
+        conflicts=recorded,
+    )
+
+
+def _weigh_setting(name: str, answer: WhatIfAnswer) -> OtherSetting:
+    landed = [commit.verdict for commit in answer.commits]
+    aborted = [
+        conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.RESOLVED
+    ]
+    return OtherSetting(
+        name=name,
+        level=answer.level,
+        row_level=answer.row_level,
+        aborted=landed.count(Verdict.CONFLICT),
+        spared=aborted.count(Verdict.PASSES),
+        undecidable=[*landed, *aborted].count(Verdict.UNDECIDABLE),
+        not_replayed=len(answer.not_replayed),
+    )

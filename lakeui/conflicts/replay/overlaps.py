@@ -16,7 +16,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.replay_history import replay_history
+from engine.conflicts.predict.replay_history import replay_history
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.replay.recorded_history import load_recorded_history

@@ -12,20 +12,25 @@ from dataclasses import dataclass
 
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.record_replay import (
+from engine.conflicts.predict.record_replay import (
     RecordedConflict,
     ReplaySetting,
     judge_commit,
     judge_conflict,
     passes_by_tracing,
 )
-from engine.conflicts.replay_history import CommitReplay, replay_history
+from engine.conflicts.predict.replay_history import CommitReplay, replay_history
 from engine.conflicts.transaction_info import WinningCommit
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import replay_setting
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.recorded_history import History, latest_versions, load_recorded_history
-from lakeui.conflicts.replay.records import prepare_for_judgment, records_of
+from lakeui.conflicts.replay.recorded_history import (
+    History,
+    latest_versions,
+    load_recorded_history,
+    prepare_for_judgment,
+    records_of,
+)
 from lakeui.conflicts.version_effects import conflicts_of
 
 DEFAULT_VERSIONS = 100

@@ -7,12 +7,12 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from engine.clock import utc_from_ms
-from engine.conflicts.checker import RULE_OF_CODE
+from engine.conflicts.decide.checker import RULE_OF_CODE
 from engine.errors import EngineError
 from engine.storage.uri import normalise_uri
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import facts_of
-from lakeui.conflicts.days import keep
+from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.recording import AttemptOrigin
 from lakeui.conflicts.reports.messages import Report, ReportedConflict, add_remedies, parse_report

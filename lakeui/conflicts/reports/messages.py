@@ -9,14 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.conflict_facts import Remedy, Rule, Subclass
-from engine.conflicts.checker import RULE_OF_CODE, remedies_of_report
+from engine.conflicts.decide.checker import RULE_OF_CODE, remedies_of_report
 from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
-from engine.conflicts.exceptions import SUBCLASS_MEANINGS
+from engine.conflicts.explain.exceptions import SUBCLASS_MEANINGS
+from engine.conflicts.explain.situation import Situation
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.situation import Situation
 from engine.errors import RequestError
-from lakeui.conflicts.reports.commit_text import CommitText, find_commit
-from lakeui.conflicts.reports.marks import FactMark, FactPlace, commit_places, marks_of, place_of
 from lakeui.conflicts.reports.signs import (
     FILES_ALONE,
     KINDS,
@@ -25,7 +23,17 @@ from lakeui.conflicts.reports.signs import (
     ConflictSigns,
     Source,
 )
-from lakeui.conflicts.reports.text import PlainText, plain_text
+from lakeui.conflicts.reports.text import (
+    CommitText,
+    FactMark,
+    FactPlace,
+    PlainText,
+    commit_places,
+    find_commit,
+    marks_of,
+    place_of,
+    plain_text,
+)
 
 MAX_REPORT_CHARS = 1_000_000
 _SPAN = 6_000  # a message's details are searched up to here after its first sign

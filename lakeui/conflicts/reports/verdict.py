@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.conflict_facts import Rule, Subclass
-from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES, RULE_OF_CODE
+from engine.conflicts.decide.checker import CHECK_OF, CHECKS, FILE_RULES, RULE_OF_CODE
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import ReportedConflict

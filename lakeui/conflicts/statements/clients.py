@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.conflicts.runtimes import RUNTIMES
+from engine.conflicts.eligibility import RUNTIMES
 
 THIS_ENGINE, DATABRICKS, DELTA_SPARK, DELTA_RS = (
     "this engine",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.actions.codec import Action
-from engine.commands.analysed_merge import BY_SOURCE, DELETE, NOT_MATCHED
+from engine.commands.merge import BY_SOURCE, DELETE, NOT_MATCHED
 from engine.commands.model import (
     Append,
     Command,
@@ -27,8 +27,8 @@ from engine.commands.model import (
 )
 from engine.commands.script import step_table
 from engine.conflicts.eligibility import IDENTITY_KEY
-from engine.conflicts.footprint import records_deletes_only
-from engine.conflicts.forecast import ForecastSide
+from engine.conflicts.overlap import records_deletes_only
+from engine.conflicts.predict.forecast import ForecastSide
 from engine.conflicts.reads import READS_TARGET, SUBQUERY, is_stable, row_obstacle
 from engine.errors import EngineError
 from engine.expressions.queries.tables import tables_in_condition
@@ -47,7 +47,7 @@ from engine.vocabulary import (
 from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.statements.clients import THIS_ENGINE, client_of
-from lakeui.conflicts.statements.conditions import (
+from lakeui.conflicts.statements.text import (
     Names,
     obstacle_of_value,
     parse_recorded_condition,

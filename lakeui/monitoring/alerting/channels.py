@@ -1,4 +1,7 @@
-"""Channels and rules: created, changed, tested. Errors name their field; nothing is stored then."""
+"""Channels and rules: created, changed, tested. Errors name their field; nothing is stored then.
+
+Texts encrypted in the database by `SECRET_KEY`, so that a copy of it does not reveal them.
+"""
 
 import base64
 import secrets
@@ -7,6 +10,9 @@ from datetime import datetime, time
 from typing import Any
 from zoneinfo import available_timezones
 
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -16,7 +22,6 @@ from kombu.exceptions import OperationalError
 
 from engine.errors import RequestError
 from lakeui.celery import app
-from lakeui.monitoring.alerting.encryption import seal
 from lakeui.monitoring.alerting.messages import SECRET_PREFIX
 from lakeui.monitoring.alerting.watch import message, put
 from lakeui.monitoring.alerting.webhooks import check_webhook, webhook_at
@@ -24,6 +29,32 @@ from lakeui.monitoring.attention import CONDITIONS
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from lakeui.task_names import DELIVER_ALERTS, LIGHT_QUEUE
+
+_PURPOSE = b"lakeui.monitoring.alerting"
+
+
+def seal(text: str) -> str:
+    """Encrypt a text for this installation alone."""
+    return _fernet().encrypt(text.encode()).decode("ascii")
+
+
+def unseal(sealed: str) -> str:
+    """Decrypt a text.
+
+    Raises:
+        RequestError: `SECRET_KEY` has changed since.
+    """
+    try:
+        return _fernet().decrypt(sealed.encode()).decode()
+    except InvalidToken as error:
+        msg = "What the channel keeps was sealed by another SECRET_KEY and cannot be read."
+        raise RequestError(msg, "Enter the channel's target again.", field="target") from error
+
+
+def _fernet() -> Fernet:
+    key = HKDF(SHA256(), 32, None, _PURPOSE).derive(settings.SECRET_KEY.encode())
+    return Fernet(base64.urlsafe_b64encode(key))
+
 
 MOST_CHANNELS, MOST_RULES, MOST_RECIPIENTS = 50, 200, 20
 MAX_THRESHOLD, MAX_GROUP_MINUTES, MAX_REPEAT_HOURS = 1_000_000, 1440, 720

@@ -14,8 +14,12 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.smtp import EmailBackend
 
-from lakeui.monitoring.alerting.deadlines import Cutter, connect_to_first, resolve_host
-from lakeui.monitoring.alerting.webhooks import DeliveryError
+from lakeui.monitoring.alerting.webhooks import (
+    Cutter,
+    DeliveryError,
+    connect_to_first,
+    resolve_host,
+)
 
 Refused = Mapping[str, tuple[int, bytes]]
 """Recipients, with the code and the words of the server."""

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.monitoring import deliveries
-from lakeui.monitoring.alerting.encryption import unseal
+from lakeui.monitoring.alerting.channels import unseal
 from lakeui.monitoring.alerting.mail import send
 from lakeui.monitoring.alerting.messages import headers_of, json_of, mail_of
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at

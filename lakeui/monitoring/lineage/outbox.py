@@ -1,4 +1,7 @@
-"""Sends due events to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file."""
+"""Sends due events to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file.
+
+Checks of the lineage settings, by `manage.py check` and at each start of a process.
+"""
 
 import fcntl
 import json
@@ -7,12 +10,15 @@ import os
 import stat
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
+from django.core.checks import CheckMessage, Error
 from django.utils import timezone
 
 from engine.errors import RequestError
@@ -187,3 +193,16 @@ def _words_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"the file cannot be written: {error.strerror or type(error).__name__}"
     return str(error)[:500]
+
+
+def check_lineage(**_: Any) -> list[CheckMessage]:  # noqa: ANN401 - Django's
+    """Check that events can be made and sent; nothing if lineage is off."""
+    if not settings.LINEAGE_URL:
+        return []
+    if find_spec("openlineage") is None:
+        what = "OPENLINEAGE_URL is set, and the package for lineage is missing."
+        return [Error(what, hint="Install lakeui[server,lineage].", id="lakeui.E001")]
+    if problem := place_problem(settings.LINEAGE_URL):
+        hint = "Use http://host:port, https://host or file:///path."
+        return [Error(f"OPENLINEAGE_URL cannot be used: {problem}", hint=hint, id="lakeui.E002")]
+    return []

@@ -17,7 +17,7 @@ from django.shortcuts import render
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roles import Role
-from lakeui.monitoring.audited_tables import OF_A_TABLE
+from lakeui.monitoring.audit import OF_A_TABLE
 from lakeui.monitoring.filters import ACT_CHOICES, ACTS, THINGS, AuditFilter, trail
 from lakeui.pages.exports import export
 from lakeui.pages.listing import ListPage

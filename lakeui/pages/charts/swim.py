@@ -11,18 +11,19 @@ from datetime import datetime
 from types import MappingProxyType
 
 from engine.vocabulary import Family
-from lakeui.conflicts.lanes.bars import NOT_RECORDED, BarEnd, LaneBar
+from lakeui.conflicts.lanes.bars import NOT_RECORDED, BarEnd, LaneBar, engine_name
 from lakeui.conflicts.lanes.swim_lane import SwimLane
-from lakeui.conflicts.lanes.words import engine_name
-from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
-from lakeui.pages.charts.swim_labels import labels_for
 from lakeui.pages.charts.swim_shapes import (
     AbortLink,
+    Axis,
     DrawnBar,
     DrawnLane,
     MetadataBand,
     OrderSwap,
     SwimChart,
+    TimeAxis,
+    VersionAxis,
+    labels_for,
 )
 from lakeui.pages.operations import family_of
 

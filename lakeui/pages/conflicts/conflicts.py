@@ -1,26 +1,32 @@
-"""All conflicts, and their cost."""
+"""All conflicts, and their cost.
+
+The page of the six conflict exceptions: meaning, causes, and how to avoid each.
+"""
 
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from engine.conflicts.checker import CHECKS
+from engine.conflicts.decide.checker import CHECKS
+from engine.conflicts.explain.exceptions import GUIDES, SUBCLASS_MEANINGS, TRANSACTIONS_ELSEWHERE
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
-from lakeui.conflicts.filters import ConflictFilter, prepare_list, visible_conflicts
+from lakeui.conflicts.filters import (
+    ConflictFilter,
+    prepare_list,
+    redact_conflicts,
+    visible_conflicts,
+)
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.redaction import redact_conflicts
-from lakeui.monitoring.partition_costs import costs_by_partition
-from lakeui.pages.charts.heat import draw_heat
-from lakeui.pages.charts.partition_heat import draw_partition_heat
+from lakeui.monitoring.recent_conflicts import costs_by_partition
+from lakeui.pages.charts.heat import draw_heat, draw_partition_heat
 from lakeui.pages.exports import CHUNK, export
-from lakeui.pages.list_table import one_table
-from lakeui.pages.listing import ListPage
+from lakeui.pages.listing import ListPage, one_table
 from lakeui.pages.table_head import table_head
 
 HEATS = ("hour", "partition")
@@ -98,3 +104,15 @@ def _heat(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]
         return {"heat_by": by, "heat": draw_heat(cost_by_hour(conflicts, now), now)}
     costs = costs_by_partition(conflicts, now)
     return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
+
+
+@login_required
+def exceptions(request: HttpRequest) -> HttpResponse:
+    """Render the page without a query."""
+    context = {
+        "guides": GUIDES,
+        "subclasses": SUBCLASS_MEANINGS,
+        "transactions_elsewhere": TRANSACTIONS_ELSEWHERE,
+        "twin": "/api/v1/conflicts/exceptions/",
+    }
+    return render(request, "conflicts/exceptions.html", context)

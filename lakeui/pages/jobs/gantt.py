@@ -1,13 +1,21 @@
-"""A job's time on one axis: its queue, each attempt, and the steps of the latest ones."""
+"""A job's time on one axis: its queue, each attempt, and the steps of the latest ones.
 
+Spark's stages of one attempt as rows, each on the axis of the attempt's time.
+
+A job's log by step: each line under the step that wrote it, else the one running then.
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import nlargest
 
 from lakeui.catalog.units import format_duration
-from lakeui.jobs.models import JobAttempt
-from lakeui.jobs.spark_stages import stages_in
-from lakeui.jobs.timeline import AttemptSpan, JobTimeline, Part, PartKind
+from lakeui.jobs.models import JobAttempt, JobEvent
+from lakeui.jobs.spark_stages import SparkStage, stages_in
+from lakeui.jobs.timeline import AttemptSpan, JobTimeline, Part, PartKind, span_ms
+from lakeui.monitoring.worker_state import SparkPages
 from lakeui.pages.jobs.run_steps import label_of, tasks_in
 
 _NARROWEST = 0.4  # of 100: keeps instant steps visible
@@ -222,3 +230,131 @@ def ticks_of(total_ms: int) -> Sequence[GanttTick]:
 
 def _label(elapsed_ms: int) -> str:
     return format_duration(elapsed_ms).replace(".0 s", " s") if elapsed_ms else "0"
+
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    """A stage; `took_ms` is None before it begins, and until now while it runs."""
+
+    stage: SparkStage
+    step: str
+    x: float
+    width: float
+    took_ms: int | None
+    is_open: bool
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageTable:
+    """The longest stages of an attempt in order of their start; `total` counts all."""
+
+    rows: tuple[StageRow, ...]
+    total: int
+    ticks: Sequence[GanttTick]
+    pages: SparkPages | None
+
+    @property
+    def is_spilled(self) -> bool:
+        return any(row.stage.spilled for row in self.rows)
+
+
+def stage_table(span: AttemptSpan | None, pages: SparkPages | None) -> StageTable | None:
+    """Return the table; None if Spark ran no stage, or none was recorded."""
+    if span is None:
+        return None
+    rows = [row for part in span.parts for row in _rows(span, part, pages)]
+    if not rows:
+        return None
+    longest = nlargest(_SHOWN, rows, key=lambda row: row.took_ms or 0)
+    longest.sort(key=_began)
+    total = sum(part.stage.spark_stage_count for part in span.parts if part.stage is not None)
+    return StageTable(tuple(longest), max(total, len(rows)), ticks_of(span.took_ms), pages)
+
+
+def _rows(span: AttemptSpan, part: Part, pages: SparkPages | None) -> Iterator[StageRow]:
+    for stage in stages_in(part.stage) if part.stage else ():
+        start, end = stage.started_at, stage.ended_at or part.ended_at
+        x, width = place_of(span, start, end) if start else (0.0, 0.0)
+        yield StageRow(
+            stage=stage,
+            step=label_of_part(part, span.attempt.read_version),
+            x=x,
+            width=width,
+            took_ms=span_ms(start, end) if start else None,
+            is_open=part.is_open and stage.ended_ms is None and start is not None,
+            address=pages.stage(stage.stage_id, stage.attempt) if pages else "",
+        )
+
+
+def _began(row: StageRow) -> tuple[bool, int, int]:
+    started_ms = row.stage.started_ms
+    return started_ms is None, started_ms or 0, row.stage.stage_id
+
+
+Key = tuple[int, int | None]
+_QUEUE: Key = (0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class LogGroup:
+    """Consecutive lines. `anchor` is empty except in the first group of a step."""
+
+    title: str
+    anchor: str
+    events: list[JobEvent] = field(default_factory=list)
+
+
+def log_groups(events: Sequence[JobEvent], timeline: JobTimeline) -> list[LogGroup]:
+    """Group the lines in order."""
+    steps = _Steps(timeline)
+    groups: list[LogGroup] = []
+    last: Key | None = None
+    seen: set[Key] = set()
+    for event in events:
+        key = steps.key_of(event)
+        if key != last:
+            anchor = "" if key in seen else anchor_of(*key)
+            groups.append(LogGroup(steps.title_of(key), anchor))
+            seen.add(key)
+            last = key
+        groups[-1].events.append(event)
+    return groups
+
+
+class _Steps:
+    """The steps of a job by when they began."""
+
+    def __init__(self, timeline: JobTimeline) -> None:
+        self._titles: dict[Key, str] = {_QUEUE: "Queue"}
+        starts: list[tuple[datetime, Key]] = []
+        several = len(timeline.attempts) > 1
+        for span in timeline.attempts:
+            number = span.attempt.number
+            head = f"Attempt {number}"
+            self._titles[number, None] = head
+            starts.append((span.started_at, (number, None)))
+            for part in span.parts:
+                if part.kind != PartKind.STEP or part.stage is None:
+                    continue
+                label = label_of_part(part, span.attempt.read_version)
+                self._titles[number, part.stage.place] = f"{head}: {label}" if several else label
+                starts.append((part.started_at, (number, part.stage.place)))
+        starts.sort(key=lambda start: start[0])
+        self._moments = [moment for moment, _ in starts]
+        self._keys = [key for _, key in starts]
+
+    def key_of(self, event: JobEvent) -> Key:
+        """Return the line's own step, else the latest step that had begun."""
+        data = event.data if isinstance(event.data, dict) else {}
+        attempt, step = data.get("attempt"), data.get("step")
+        if isinstance(attempt, int) and isinstance(step, int) and (attempt, step) in self._titles:
+            return attempt, step
+        place = bisect_right(self._moments, event.at)
+        return self._keys[place - 1] if place else _QUEUE
+
+    def title_of(self, key: Key) -> str:
+        return self._titles[key]

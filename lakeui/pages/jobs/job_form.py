@@ -19,13 +19,13 @@ from engine.commands.model import COMMANDS, Command
 from engine.commands.names import name_sql, table_sql
 from engine.commands.sql import parse_request
 from engine.errors import EngineError, OnlyReadsError, RequestError, StatementError
-from engine.expressions.error_positions import place_in
+from engine.expressions.cursor import place_in
 from engine.expressions.functions import FOLDED, FUNCTIONS
 from engine.schema.column_paths import column_path
 from engine.vocabulary import OPERATION_OF_COMMAND, Changes
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
+from lakeui.conflicts.isolation.effect import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job, says_dry_run
@@ -34,7 +34,7 @@ from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import JobForecast, forecast_of
 from lakeui.pages.jobs.command_forms import MORE, CommandForm, form_of, initial_of
 from lakeui.pages.jobs.plans import plan_lines
-from lakeui.pages.list_table import one_table
+from lakeui.pages.listing import one_table
 
 SQL = "sql"
 _SUGGESTED = 200

@@ -20,15 +20,13 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.cancel_retry import cancel_job, rerun_job
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
+from lakeui.jobs.filters import WITHHELD, JobFilter, redact_job, state_counts, visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.jobs.redaction import WITHHELD, redact_job
 from lakeui.jobs.row_impact import asks_name
-from lakeui.jobs.run_costs import costs_of
+from lakeui.jobs.timeline import costs_of
 from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.jobs.job_context import job_context, rerun_context
-from lakeui.pages.list_table import one_table
-from lakeui.pages.listing import ListPage
+from lakeui.pages.listing import ListPage, one_table
 from lakeui.pages.table_head import table_head
 
 COLUMNS = {

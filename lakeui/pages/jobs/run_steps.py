@@ -7,8 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from lakeui.jobs.models import Job, JobAttempt, JobStage
-from lakeui.jobs.spans import span_ms
-from lakeui.jobs.timeline import HOLDING, WAITING
+from lakeui.jobs.timeline import HOLDING, WAITING, span_ms
 
 READ, CHECK, COMMIT, SYNC = "read the table", "check", "commit", "sync"
 MAX_CELLS = 400

@@ -18,13 +18,19 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.hours import quiet_hours
 from lakeui.catalog.models import Table
-from lakeui.catalog.quiet_hours import quiet_hours
-from lakeui.jobs.filters import ScheduleFilter, visible_schedules
+from lakeui.jobs.filters import WITHHELD, ScheduleFilter, redact_schedule, visible_schedules
 from lakeui.jobs.models import Schedule
-from lakeui.jobs.redaction import WITHHELD, redact_schedule
-from lakeui.jobs.schedule_runs import latest_runs, neighbours
-from lakeui.jobs.schedules import change_schedule, create_schedule, next_runs, run_now, set_enabled
+from lakeui.jobs.schedules import (
+    change_schedule,
+    create_schedule,
+    latest_runs,
+    neighbours,
+    next_runs,
+    run_now,
+    set_enabled,
+)
 from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.listing import ListPage
 

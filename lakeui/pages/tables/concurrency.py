@@ -16,13 +16,10 @@ from django.utils import timezone
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.bars import LaneBar
 from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
-from lakeui.conflicts.lanes.navigator import navigator
-from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import lane_sums
-from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
-from lakeui.pages.charts.lane_strip import LaneStrip, draw_strip
-from lakeui.pages.charts.lanes import draw_lanes
+from lakeui.conflicts.lanes.swim_lane import SwimLane, navigator, other_settings, swim_lane
+from lakeui.pages.charts.lanes import LaneStrip, draw_lanes, draw_strip
 from lakeui.pages.charts.swim import draw_swim_lane
 from lakeui.pages.exports import export
 from lakeui.pages.lane_window import ALL_SPANS, Window, elsewhere, filter_of, prefix, window_of

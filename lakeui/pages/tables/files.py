@@ -13,7 +13,7 @@ from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import file_layout, measure_unclustered
 from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import Table
-from lakeui.pages.charts.histogram import draw_histogram
+from lakeui.pages.charts.bars import draw_histogram
 from lakeui.pages.exports import export
 from lakeui.pages.listing import ListPage
 from lakeui.pages.table_head import table_head, visible_table

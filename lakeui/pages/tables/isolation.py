@@ -22,26 +22,23 @@ from engine.protocol.properties import RESOLUTION_PROPERTY
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import top_names
-from lakeui.conflicts.isolation.effect import effect_of
-from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.observed_pairs import ObservedPair, list_observed_pairs
-from lakeui.conflicts.isolation.overlap_rows import OverlapRow, overlap_rows
+from lakeui.conflicts.isolation.effect import PROMISES, effect_of, impact_of
 from lakeui.conflicts.isolation.overlaps import (
     DEFAULT_DAYS,
     MAX_VERSIONS,
+    OverlapRow,
     Overlaps,
     latest_between,
+    overlap_rows,
     overlaps_of,
 )
-from lakeui.conflicts.isolation.pairs import COLUMNS, ROWS, PairCell, table_matrix
-from lakeui.conflicts.isolation.proposal import (
-    LEVEL,
-    ROW_TRACKING,
-    VECTORS,
-    Proposal,
-    proposal_of,
-    propose_setting,
-    resolves_enablement,
+from lakeui.conflicts.isolation.pairs import (
+    COLUMNS,
+    ROWS,
+    ObservedPair,
+    PairCell,
+    list_observed_pairs,
+    table_matrix,
 )
 from lakeui.conflicts.isolation.reordering import (
     OutOfOrderRow,
@@ -49,11 +46,20 @@ from lakeui.conflicts.isolation.reordering import (
     find_out_of_order,
     rows_of_versions,
 )
-from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.conflicts.isolation.settings import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    proposal_of,
+    propose_setting,
+    resolves_enablement,
+    settings_history,
+)
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
+from lakeui.conflicts.statements.text import DELETE, INSERT, MERGE, UPDATE, statement_kind
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.stream_readers import streams_reading
+from lakeui.jobs.streams import streams_reading
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST
 from engine.errors import EngineError, RequestError
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.catalog.access import may
-from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.differences import definition_changes
 from lakeui.catalog.keys import (
     Key,
+    check_constraints,
     columns_by_name,
     declare_key,
     list_missing_columns,
@@ -29,8 +29,8 @@ from lakeui.catalog.keys import (
 )
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRows
+from lakeui.pages.errors import refuse_when_read_only
 from lakeui.pages.exports import export
-from lakeui.pages.read_only import refuse_when_read_only
 from lakeui.pages.table_head import table_head, visible_table
 
 COLUMNS = {

@@ -21,13 +21,15 @@ from engine.errors import EngineError, RequestError
 from lakeui.jobs.errors import UploadNotFoundError
 from lakeui.jobs.models import Job, Upload
 from lakeui.jobs.requests import request_create
-from lakeui.jobs.upload_sample import (
+from lakeui.jobs.uploads import (
+    FORMATS,
     create_parameters,
     find_upload,
     guess_source,
+    keep_upload,
+    path_of,
     sample_upload,
 )
-from lakeui.jobs.uploads import FORMATS, keep_upload, path_of
 from lakeui.pages.tables.register import MONO, blame, must_maintain
 
 _DELIMITERS = {",": "comma ,", ";": "semicolon ;", "\t": "tab", "|": "bar |", ":": "colon :"}

@@ -20,7 +20,7 @@ from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.isolation.reordering import find_out_of_order_among
 from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
-from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.jobs.streams import streams_stopped_by
 from lakeui.jobs.version_jobs import job_of_version
 from lakeui.pages.operations import rows_text, what_of
 from lakeui.pages.table_head import table_head, visible_table

@@ -11,9 +11,9 @@ from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.record_replay import JUDGED
+from engine.conflicts.predict.record_replay import JUDGED
 from lakeui.catalog.models import Table
-from lakeui.conflicts.isolation.level_impact import PROMISES
+from lakeui.conflicts.isolation.effect import PROMISES
 from lakeui.conflicts.replay.overlaps import (
     PairChange,
     Replay,

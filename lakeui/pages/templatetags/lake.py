@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 
 from engine.conflict_facts import Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
-from lakeui.catalog import short_words, units
+from lakeui.catalog import units
 from lakeui.catalog.health import Health
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
@@ -353,13 +353,13 @@ def place(number: float) -> str:
 
 
 register.filter("file_head", file_names.file_head)
-register.filter("short_reason", short_words.short_reason)
-register.filter("short_vectors", short_words.short_vectors)
-register.filter("short_operation", short_words.short_operation)
-register.filter("plain_condition", short_words.plain_condition)
-register.filter("short_condition", short_words.short_condition)
-register.filter("short_text", short_words.short_text)
-register.filter("check_head", short_words.check_head)
+register.filter("short_reason", units.short_reason)
+register.filter("short_vectors", units.short_vectors)
+register.filter("short_operation", units.short_operation)
+register.filter("plain_condition", units.plain_condition)
+register.filter("short_condition", units.short_condition)
+register.filter("short_text", units.short_text)
+register.filter("check_head", units.check_head)
 
 
 @register.filter

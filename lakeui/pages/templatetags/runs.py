@@ -9,8 +9,8 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from lakeui.catalog import units
-from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.models import Job
+from lakeui.jobs.schedules import cron_in_words
 from lakeui.pages.jobs.run_steps import TaskField, label_of
 from lakeui.pages.moments import NOT_RECORDED
 

@@ -11,12 +11,11 @@ from django import template
 from django.utils.safestring import SafeString
 
 from lakeui.catalog.units import format_position
+from lakeui.pages.charts.bars import Sparkline
 from lakeui.pages.charts.heat import HeatMap, HeatMapCell
-from lakeui.pages.charts.lane_strip import LaneStrip, StripTick
+from lakeui.pages.charts.lanes import LaneStrip, StripTick
 from lakeui.pages.charts.ruler import Ruler, RulerTick
-from lakeui.pages.charts.sparkline import Sparkline
-from lakeui.pages.charts.swim_labels import BarLabel
-from lakeui.pages.charts.swim_shapes import DrawnBar, SwimChart
+from lakeui.pages.charts.swim_shapes import BarLabel, DrawnBar, SwimChart
 from lakeui.pages.templatetags.lake import pages_of_versions
 
 register = template.Library()

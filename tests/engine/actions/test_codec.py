@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
 from engine.actions.codec import Action, decode, decode_lines, encode
-from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.commit_info import CheckpointMetadata, CommitInfo, Sidecar, UnknownAction
+from engine.actions.files import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
 from engine.actions.table import DomainMetadata, Format, Metadata, Protocol, SetTransaction
 from engine.errors import EngineError, MalformedLogError
 

@@ -1,8 +1,7 @@
 import pytest
 
 from engine.actions.compaction import CompactionInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import RemoveFile
+from engine.actions.files import DeletionVectorDescriptor, RemoveFile
 
 VECTOR = DeletionVectorDescriptor("u", "abc", 34, 2, 1)
 

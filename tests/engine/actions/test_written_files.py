@@ -2,8 +2,7 @@
 
 import pytest
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor, RemoveFile
 from engine.actions.written_files import file_changes
 from engine.errors import ConflictError
 from engine.transaction.observer import TransactionObserver, count_staged_bytes

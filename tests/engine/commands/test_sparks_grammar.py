@@ -3,8 +3,15 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.commands.analysed_merge import BY_SOURCE, DELETE, INSERT_ALL, MATCHED, NOT_MATCHED
-from engine.commands.merge import Merge, MergeClause
+from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
+    INSERT_ALL,
+    MATCHED,
+    NOT_MATCHED,
+    Merge,
+    MergeClause,
+)
 from engine.commands.sources import RowsSource, TableSource
 from engine.commands.sql import parse_statement
 from tests.engine.commands.statements import UNDERSTOOD

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.decide.row_access import physical_rows
 from engine.log.commits import read_commit
 from engine.transaction.pending_commit import high_water_mark
 from tests.engine.conflicts.case_player import Played, log_of

@@ -6,8 +6,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor, RemoveFile
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit

@@ -12,7 +12,7 @@ from functools import cache
 from engine.actions.files import AddFile
 from engine.actions.statistics import parse_stats
 from engine.actions.table import SetTransaction
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.errors import ConflictError
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from engine.protocol.features import list_supported_features, upgrade

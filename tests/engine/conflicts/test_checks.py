@@ -7,7 +7,7 @@ import pytest
 from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import exempt_after
-from engine.conflicts.checker import CHECKS, ConflictCheck, find_conflict
+from engine.conflicts.decide.checker import CHECKS, ConflictCheck, find_conflict
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from tests.engine.conflicts.overlaps import add, current, remove, vector, winner

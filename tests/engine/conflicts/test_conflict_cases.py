@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from engine.conflict_facts import RemedyKind, Subclass
-from engine.conflicts.checker import FILE_RULES
-from engine.conflicts.exceptions import GUIDES
+from engine.conflicts.decide.checker import FILE_RULES
+from engine.conflicts.explain.exceptions import GUIDES
 from engine.errors import ConflictError
 from tests.engine.conflicts.case_player import list_expected, log_of, play, read_cases
 from tests.engine.conflicts.effects import check_effect

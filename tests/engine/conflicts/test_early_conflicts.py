@@ -5,14 +5,14 @@ from itertools import product
 
 import pytest
 
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.errors import (
     ConflictError,
     MetadataChangedException,
 )
 from engine.protocol.properties import IsolationLevel
 from engine.transaction.observer import TransactionObserver
-from engine.transaction.outcome import DEFAULT_LIMITS
+from engine.transaction.pending_commit import DEFAULT_LIMITS
 from engine.vocabulary import StatementKind
 from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, lands
 

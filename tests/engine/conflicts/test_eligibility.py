@@ -6,8 +6,12 @@ from types import MappingProxyType
 import pytest
 
 from engine.actions.table import Metadata, Protocol
-from engine.conflicts.eligibility import Eligibility, table_eligibility
-from engine.conflicts.runtimes import PREVIEW_SETTING, runtime_verdicts
+from engine.conflicts.eligibility import (
+    PREVIEW_SETTING,
+    Eligibility,
+    runtime_verdicts,
+    table_eligibility,
+)
 from engine.schema.types import LONG, StructField, StructType
 
 PLAIN = StructType((StructField("x", LONG),))

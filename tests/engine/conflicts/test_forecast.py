@@ -9,11 +9,16 @@ from msgspec.structs import replace
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import Forecast, ForecastSide, forecast
-from engine.conflicts.matrix import GROUPS, conflict_matrix
-from engine.conflicts.replay_history import RecordedTable
-from engine.conflicts.sample_table import SCHEMA, TableSetting
-from engine.conflicts.statements import EFFECTS
+from engine.conflicts.predict.forecast import (
+    GROUPS,
+    Forecast,
+    ForecastSide,
+    conflict_matrix,
+    forecast,
+)
+from engine.conflicts.predict.replay_history import RecordedTable
+from engine.conflicts.predict.sample_table import SCHEMA, TableSetting
+from engine.conflicts.predict.statements import EFFECTS
 from engine.errors import ConflictError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import split_conjuncts

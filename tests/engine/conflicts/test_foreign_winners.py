@@ -10,8 +10,7 @@ import pytest
 
 from engine.actions.codec import Action, encode
 from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.files import AddCDCFile, AddFile, DeletionVectorDescriptor, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (

@@ -6,12 +6,18 @@ from typing import Any
 import pytest
 
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import ForecastSide, first_conflict, forecast
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import DEFINITION, conflict_matrix, statement_matrix
+from engine.conflicts.predict.forecast import (
+    DEFINITION,
+    ForecastSide,
+    conflict_matrix,
+    first_conflict,
+    forecast,
+    statement_matrix,
+)
+from engine.conflicts.predict.sample_table import TableSetting
+from engine.conflicts.predict.statements import Statement
 from engine.conflicts.reads import SUBQUERY
-from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.statements import Statement
 from engine.vocabulary import StatementKind
 from tests.engine.conflicts.case_player import read_cases
 

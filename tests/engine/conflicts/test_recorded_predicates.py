@@ -4,7 +4,7 @@ import msgspec
 
 from engine.actions.commit_info import CommitInfo
 from engine.conflicts.candidates import ends_exemption
-from engine.conflicts.recorded_predicates import READS_PREDICATE_ONLY
+from engine.conflicts.reads import READS_PREDICATE_ONLY
 from engine.conflicts.transaction_info import WinningCommit
 from engine.schema.types import (
     BOOLEAN,

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from engine.conflict_facts import ConflictFacts, RemedyKind, Rule, Subclass
-from engine.conflicts.checker import CHECKS, RULE_OF_CODE, remedies_of_report
+from engine.conflicts.decide.checker import CHECKS, RULE_OF_CODE, remedies_of_report
 from engine.conflicts.eligibility import TableFacts
-from engine.conflicts.forecast import ForecastSide, first_conflict, forecast
+from engine.conflicts.explain.remedies import OF_FILES, OF_NO_CHECK, remedies_for
+from engine.conflicts.explain.remedy_texts import TEXTS
+from engine.conflicts.explain.situation import Situation
+from engine.conflicts.predict.forecast import ForecastSide, first_conflict, forecast
+from engine.conflicts.predict.sample_table import TableSetting
+from engine.conflicts.predict.statements import Statement
 from engine.conflicts.reads import READS_TARGET
-from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for
-from engine.conflicts.remedy_texts import TEXTS
-from engine.conflicts.sample_table import TableSetting
-from engine.conflicts.situation import Situation
-from engine.conflicts.statements import Statement
 from engine.errors import ConflictError
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from engine.table import DeltaTable

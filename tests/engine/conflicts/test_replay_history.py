@@ -3,14 +3,14 @@
 from engine.actions.table import Metadata
 from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.record_replay import ReplaySetting, judge_commit
-from engine.conflicts.recorded_predicates import READS_PREDICATE_ONLY
-from engine.conflicts.replay_history import (
+from engine.conflicts.predict.record_replay import ReplaySetting, judge_commit
+from engine.conflicts.predict.replay_history import (
     RecordedTable,
     find_passed_over,
     replay_history,
 )
-from engine.conflicts.sample_table import TableSetting
+from engine.conflicts.predict.sample_table import TableSetting
+from engine.conflicts.reads import READS_PREDICATE_ONLY
 from engine.conflicts.transaction_info import WinningCommit
 from tests.engine.conflicts.overlaps import SCHEMA, add, remove, vector, winner
 

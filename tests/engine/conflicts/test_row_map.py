@@ -8,10 +8,10 @@ from pyroaring import BitMap64
 
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
+from engine.conflicts.decide.rebase import build_remove, refresh_transaction, restore_identity
+from engine.conflicts.decide.row_map import trace
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.rebase import build_remove, refresh_transaction, restore_identity
-from engine.conflicts.row_map import trace
-from engine.conflicts.sample_table import SampleTable, TableSetting
+from engine.conflicts.predict.sample_table import SampleTable, TableSetting
 from tests.engine.conflicts.overlaps import add, current, remove, vector, winner
 
 

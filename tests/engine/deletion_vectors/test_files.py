@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.deletion_vectors.files import (
     locate,
     read_deletion_vector,

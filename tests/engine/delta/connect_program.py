@@ -20,7 +20,7 @@ from engine.delta.tables import DeltaTable
 from engine.errors import RequestError
 from engine.protocol.properties import TableProperties
 from engine.schema.types import LONG, StructField, StructType
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.transaction.observer import TransactionObserver
 

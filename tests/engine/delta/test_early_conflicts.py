@@ -12,7 +12,7 @@ from engine.delta.exceptions import (
     DeltaConcurrentModificationException,
     MetadataChangedException,
 )
-from engine.operations import early_conflicts
+from engine.operations import execution
 from engine.operations.run import run
 from engine.table import DeltaTable as EngineTable
 from tests.engine.delta.conftest import Meanwhile
@@ -44,7 +44,7 @@ def slow(tmp_path):
     ],
 )
 def test_an_update_ends_before_its_rows_are_written(monkeypatch, slow, make, statement, kind):
-    monkeypatch.setattr(early_conflicts, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(execution, "LOOK_SECONDS", 0.0)
     table, value = make(), F.udf(slow, "string")(F.col("key"))
     uri = table._handle.table.uri
     other = EngineTable.open(uri)

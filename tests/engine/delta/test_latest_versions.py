@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.delta import DeltaTable
-from engine.spark import live_tables
-from engine.spark.live_tables import SchemaChangedSinceAnalysisError
+from engine.spark.scan import live_tables
+from engine.spark.scan.live_tables import SchemaChangedSinceAnalysisError
 from engine.table import DeltaTable as EngineTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]

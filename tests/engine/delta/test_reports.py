@@ -11,10 +11,9 @@ import pytest
 
 import engine.delta
 from engine.errors import ConflictError, RequestError
-from engine.reports.batches import body_of, encode_events
 from engine.reports.dashboard import Dashboard
 from engine.reports.other_engines import ConflictReports
-from engine.reports.outbox import OutboxLimits, ReportOutbox
+from engine.reports.outbox import OutboxLimits, ReportOutbox, body_of, encode_events
 from engine.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
 from engine.reports.spool import Spool
 from engine.reports.transactions import ReportingObserver, report_transaction

@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - a statement that nobody runs
 import pytest
 
-from engine.delta.time_travel import expand_time_travel, split_point
+from engine.delta.table_reads import expand_time_travel, split_point
 
 MOMENT = "20260131121530123"
 

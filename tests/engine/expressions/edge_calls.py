@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.expressions.function import Function
-from engine.expressions.functions import ARITHMETIC, COMPARISONS
+from engine.expressions.functions import ARITHMETIC, COMPARISONS, Function
 from engine.schema.types import (
     BINARY,
     BOOLEAN,

@@ -15,8 +15,7 @@ from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.function import Function, gives
-from engine.expressions.functions import FUNCTIONS, OPERATORS
+from engine.expressions.functions import FUNCTIONS, OPERATORS, Function, gives
 from engine.expressions.parse import parse_expression
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of

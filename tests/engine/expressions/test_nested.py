@@ -6,9 +6,8 @@ import pytest
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition, parse_expression
-from engine.expressions.possible_values import possible
+from engine.expressions.possible_values import ANY, UNKNOWN, possible
 from engine.expressions.queries.binder import bind_query
-from engine.expressions.ranges import ANY, UNKNOWN
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
 from engine.expressions.types import sql_name

@@ -7,8 +7,14 @@ from hypothesis import given
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
-from engine.expressions.possible_values import possible
-from engine.expressions.ranges import NULL, TruthValues, ValueRange, constant, prefix_upper_bound
+from engine.expressions.possible_values import (
+    NULL,
+    TruthValues,
+    ValueRange,
+    constant,
+    possible,
+    prefix_upper_bound,
+)
 from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
 
 

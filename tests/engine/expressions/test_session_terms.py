@@ -20,8 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.errors import CannotEvaluateError, EngineError, ExpressionError
 from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.function import Function, gives
-from engine.expressions.functions import FOLDED, FUNCTIONS, OPERATORS
+from engine.expressions.functions import FOLDED, FUNCTIONS, OPERATORS, Function, gives
 from engine.expressions.parse import parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.session_terms import is_alike_everywhere

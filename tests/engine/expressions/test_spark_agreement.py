@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.function import Function
-from engine.expressions.functions import COMPARISONS, FUNCTIONS, OPERATORS, find
+from engine.expressions.functions import COMPARISONS, FUNCTIONS, OPERATORS, Function, find
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
 from engine.schema.types import DOUBLE, INTEGER, STRING, ArrayType, MapType, StructField, StructType

@@ -6,11 +6,10 @@ from engine.commands.model import Delete, Optimize
 from engine.errors import CannotEvaluateError, EngineError, ExpressionError, TableNotFoundError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
-from engine.expressions.possible_values import possible
+from engine.expressions.possible_values import ANY, NULL, possible
 from engine.expressions.queries.plan import Query
 from engine.expressions.queries.pushdown import conditions_of_scans
 from engine.expressions.queries.subqueries import bind_subqueries
-from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import has_subquery, is_deterministic

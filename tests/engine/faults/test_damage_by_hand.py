@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from pyroaring import BitMap64
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.actions.table import Protocol
 from engine.deletion_vectors.bitmap import encode_bitmap, encode_z85
 from engine.errors import (

@@ -5,16 +5,16 @@ from contextlib import suppress
 
 import pytest
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, StorageError
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
-from engine.operations.staged_actions import replace_vector
+from engine.operations.write_rows import replace_vector
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, Observers, TransactionObserver
-from engine.transaction.outcome import CommitLimits
+from engine.transaction.pending_commit import CommitLimits
 from tests.engine.faults.stores import AFTER, LOST, FaultyStore
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, removal_of

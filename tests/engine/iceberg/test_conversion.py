@@ -14,10 +14,9 @@ from engine.commands.model import Vacuum
 from engine.commands.sql import parse_statement
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import InvalidPropertyError, RequestError
-from engine.iceberg.conversion import KEPT_SNAPSHOTS, convert
-from engine.iceberg.metadata_tree import MetadataTree
+from engine.iceberg.conversion import KEPT_SNAPSHOTS, MetadataTree, convert
 from engine.operations.run import run
-from engine.operations.staged_actions import removal, replace_vector
+from engine.operations.write_rows import removal, replace_vector
 from engine.schema.types import (
     BOOLEAN,
     BYTE,
@@ -37,7 +36,7 @@ from engine.schema.types import (
 )
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.iceberg.readers import (

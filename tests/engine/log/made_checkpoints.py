@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from engine.actions.checkpoint import CheckpointMetadata, Sidecar
 from engine.actions.codec import Action, decode_lines, encode
+from engine.actions.commit_info import CheckpointMetadata, Sidecar
 from engine.actions.table import Protocol
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.file_table import adds_of, removes_of

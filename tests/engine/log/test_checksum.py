@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.actions.table import DomainMetadata, SetTransaction
 from engine.errors import StorageError
 from engine.log.checksum import checksum_of, write_checksum

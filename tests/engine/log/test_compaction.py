@@ -9,11 +9,9 @@ from deltalake import DeltaTable as OtherTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.actions.checkpoint import UnknownAction
 from engine.actions.codec import Action, decode_lines, encode
-from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile
+from engine.actions.commit_info import CommitInfo, UnknownAction
+from engine.actions.files import AddCDCFile, DeletionVectorDescriptor
 from engine.actions.table import DomainMetadata, Protocol, SetTransaction
 from engine.errors import MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint

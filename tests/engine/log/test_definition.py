@@ -5,8 +5,7 @@ import uuid
 import pytest
 
 from engine.errors import EngineError, MalformedLogError, VersionNotFoundError
-from engine.log.definition import load_definition
-from engine.log.replay import load_table_state
+from engine.log.replay import load_definition, load_table_state
 from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
 from tests.engine.foreign.every_table import FOREIGN_TABLES

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile
+from engine.actions.files import AddFile, DeletionVectorDescriptor
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.paths import commit_path
 from engine.protocol.properties import TableProperties

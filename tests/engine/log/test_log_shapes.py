@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.codec import Action
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.actions.table import DomainMetadata, SetTransaction
 from engine.log.compaction import write_compaction
 from engine.log.paths import commit_path

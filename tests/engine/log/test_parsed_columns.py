@@ -16,11 +16,11 @@ from deltalake import DeltaTable as OtherTable
 from deltalake import QueryBuilder
 
 from engine.actions.table import Metadata, Protocol
-from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.parsed_columns import (
+from engine.log.checkpoint_writer import (
     choose_statistics_columns,
     parse_partition_columns,
     parse_statistics,
+    write_checkpoint,
 )
 from engine.log.paths import SIDECAR_DIRECTORY, checkpoint_path, commit_path
 from engine.log.replay import load_table_state

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.actions.table import SetTransaction
 from engine.errors import MalformedLogError
+from engine.log.checkpoint_reader import last_of_each
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.cleanup import clean_log
 from engine.log.file_table import FILES, files_table, tombstones_table
 from engine.log.paths import checkpoint_path, commit_path
-from engine.log.repeats import last_of_each
 from engine.log.replay import load_table_state
 from engine.protocol.properties import TableProperties
 from engine.storage.memory import MemoryStore

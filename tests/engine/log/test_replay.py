@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.codec import Action, encode
-from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import DeletionVectorDescriptor
 from engine.actions.table import DomainMetadata, SetTransaction
 from engine.errors import LogGapError, MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint

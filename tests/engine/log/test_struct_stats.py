@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.log.struct_stats import stats_as_json
+from engine.log.checkpoint_reader import stats_as_json
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=10)
 ROWS = st.lists(

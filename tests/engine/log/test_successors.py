@@ -10,7 +10,7 @@ from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.paths import commit_path
 from engine.log.replay import TableState, list_newer, load_state, load_table_state
 from engine.log.segment import list_segment
-from engine.log.successors import commits_until, has_none
+from engine.log.tip import commits_until, has_none
 from engine.protocol.properties import TableProperties
 from engine.storage.local import LocalStore
 from tests.engine.made_tables import add, write_commit, write_first

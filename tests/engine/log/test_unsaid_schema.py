@@ -13,8 +13,7 @@ from engine.log.file_table import adds_of
 from engine.log.replay import SchemaNotSaidError, load_table_state
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.snapshot import load_snapshot
-from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
-from engine.snapshot.stream_position import Position
+from engine.snapshot.stream_log import Position, StreamLimits, StreamLog, StreamTerms
 from engine.storage.base import Store
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from engine.actions.statistics import loosen_bounds
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.operations.staged_actions import removal, replace_vector
+from engine.operations.write_rows import removal, replace_vector
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 

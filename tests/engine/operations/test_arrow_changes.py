@@ -14,7 +14,7 @@ from engine.clock import SystemClock
 from engine.commands.sources import DataFrameSource
 from engine.commands.sql import parse_statement
 from engine.commands.writes import Append
-from engine.conflicts.budget import Budget
+from engine.conflicts.decide.row_access import Budget
 from engine.errors import (
     ConcurrentAppendException,
     InvariantViolationError,
@@ -30,7 +30,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import write_files
 from engine.spark.jobs import Progress
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.snapshot_rows import SnapshotRows

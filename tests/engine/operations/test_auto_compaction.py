@@ -8,8 +8,12 @@ from engine.commands.model import Optimize
 from engine.commands.sql import parse_statement
 from engine.errors import InvalidPropertyError
 from engine.log.commits import read_commit
-from engine.operations.auto_compaction import CompactionTerms, compaction_after, worth_joining
 from engine.operations.execution import Execution
+from engine.operations.maintenance.auto_compaction import (
+    CompactionTerms,
+    compaction_after,
+    worth_joining,
+)
 from engine.operations.run import run
 from engine.protocol.properties import TableProperties
 from engine.schema.types import DATE, LONG, STRING, StructField, StructType

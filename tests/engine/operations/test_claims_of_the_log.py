@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from engine.actions.files import AddFile
 from engine.actions.statistics import read_claimed_rows
-from engine.commands.clone import Clone
+from engine.commands.definition import Clone
 from engine.errors import ConcurrentAppendException, ConflictError, DeletionVectorError
-from engine.operations.row_sums import RowSumError, check_moved
+from engine.operations.rows.row_sums import RowSumError, check_moved
 from engine.operations.run import run
 from engine.schema.write_errors import ConstraintExistsError
 from engine.storage.uri import open_store

@@ -25,10 +25,10 @@ from engine.errors import (
 from engine.log.commits import read_commit
 from engine.log.segment import list_log_files
 from engine.operations.run import run
-from engine.operations.staged_actions import removal
+from engine.operations.write_rows import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.iceberg.readers import read_with_all_clients

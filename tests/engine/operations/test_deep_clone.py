@@ -14,9 +14,9 @@ from engine.errors import (
     StorageError,
 )
 from engine.log.commits import read_commit
-from engine.operations.file_copies import STAGE, TRUSTED_MS
+from engine.operations.define.clone import STAGE, TRUSTED_MS
 from engine.operations.run import run
-from engine.operations.staged_actions import removal
+from engine.operations.write_rows import removal
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable

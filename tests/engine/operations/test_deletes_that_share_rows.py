@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
-from engine.conflicts.footprint import both_delete
-from engine.conflicts.row_pairs import LEFT_OUT
+from engine.conflicts.decide.row_pairs import LEFT_OUT
+from engine.conflicts.overlap import both_delete
 from engine.errors import ConflictError
 from engine.log.commits import read_commit
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 from tests.engine.conflicts.overlaps import add, current, remove, vector, where, winner
 
 CONDITIONS = ("id = 2", "id <= 3", "id <= 2", "id = 5", "id >= 0", "id < 0")

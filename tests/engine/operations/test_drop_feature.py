@@ -14,13 +14,13 @@ from engine.errors import ConflictError, RequestError
 from engine.log.cleanup import clean_log
 from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
-from engine.operations.spark_requirement import NeedsSparkError
-from engine.operations.staged_actions import removal, replace_vector
+from engine.operations.options import NeedsSparkError
+from engine.operations.write_rows import removal, replace_vector
 from engine.protocol.features import list_supported_features
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.made_tables import stage

@@ -9,9 +9,9 @@ import pytest
 
 from engine.commands.model import Append, Delete, FileSource, Optimize, Overwrite
 from engine.errors import InvariantViolationError, OperationCancelledError
-from engine.operations.delete import delete
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
+from engine.operations.rows.delete import delete
 from engine.transaction.observer import TransactionObserver
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -24,7 +24,7 @@ from engine.protocol.features import upgrade
 from engine.protocol.properties import RESOLUTION_PROPERTY
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from engine.transaction.outcome import ResolvedConflict
+from engine.transaction.pending_commit import ResolvedConflict
 from tests.engine.transaction.tables import append, data_file, new_table, paths_of
 
 ASKED = f"'{RESOLUTION_PROPERTY}' = 'true'"

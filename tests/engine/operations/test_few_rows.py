@@ -15,20 +15,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.clock import SystemClock
-from engine.commands.analysed_merge import INSERT_ALL, MATCHED, NOT_MATCHED, UPDATE_ALL
-from engine.commands.merge import Merge, MergeClause
+from engine.commands.merge import INSERT_ALL, MATCHED, NOT_MATCHED, UPDATE_ALL, Merge, MergeClause
 from engine.commands.model import Append, DataFrameSource, Update
 from engine.commands.sql import parse_statement
-from engine.conflicts.budget import Budget
+from engine.conflicts.decide.row_access import Budget
 from engine.errors import EngineError, InvariantViolationError, StorageError
-from engine.operations import merge, update
+from engine.operations.merge import merge
 from engine.operations.options import RunOptions
+from engine.operations.rows import update
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
-from engine.spark import row_positions, writer
+from engine.spark import row_positions
 from engine.spark.collection import FrameSize, collect_if_small, collect_rows, size_of_all
-from engine.spark.writer import few_rows
+from engine.spark.write import writer
+from engine.spark.write.writer import few_rows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.snapshot_rows import SnapshotRows

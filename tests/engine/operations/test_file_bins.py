@@ -1,9 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile
-from engine.operations.file_bins import BinRule, batches, digest, pack
+from engine.actions.files import AddFile, DeletionVectorDescriptor
+from engine.operations.maintenance.optimize import BinRule, batches, digest, pack
 
 
 def _add(path, size, partition=None, deleted=0, rows=100):

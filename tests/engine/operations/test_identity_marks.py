@@ -5,7 +5,7 @@ import pytest
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
-from engine.spark.identity import HIGH_WATER_MARK, START, STEP, restore_latest_marks
+from engine.spark.write.identity import HIGH_WATER_MARK, START, STEP, restore_latest_marks
 from engine.table import DeltaTable
 
 

@@ -17,7 +17,7 @@ from engine.errors import (
 )
 from engine.operations import arrow_rows
 from engine.operations.arrow_rows import RowTracking
-from engine.operations.merge_join import pair_rows
+from engine.operations.merge.merge_join import pair_rows
 from engine.protocol.features import list_supported_features
 from engine.spark.table_files import TableFiles
 

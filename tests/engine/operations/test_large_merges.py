@@ -10,10 +10,14 @@ from engine.commands.sources import DataFrameSource
 from engine.commands.sql import parse_statement
 from engine.errors import MultipleSourceRowsError
 from engine.operations.execution import Execution
-from engine.operations.merge_needs import choose_pair_columns, joins_by_equality, source_columns
+from engine.operations.merge.merge_rows import (
+    choose_pair_columns,
+    joins_by_equality,
+    source_columns,
+)
 from engine.schema.types import LONG, STRING, StructField, StructType
-from engine.spark.broadcast import broadcast_if_small, may_send
-from engine.spark.reader import ROW_ID, ScanRequest, scan
+from engine.spark.collection import broadcast_if_small, may_send
+from engine.spark.scan.reader import ROW_ID, ScanRequest, scan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import OnlyReadsError, StatementError
-from engine.operations.options import RunOptions
+from engine.operations.options import NeedsSparkError, RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
-from engine.operations.spark_requirement import NeedsSparkError
 from engine.table import DeltaTable
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text("utf-8")

@@ -19,14 +19,14 @@ from engine.errors import (
     RetentionTooShortError,
     UnsupportedFeatureError,
 )
-from engine.operations.active_writers import track_operation
-from engine.operations.staged_actions import removal, replace_vector
+from engine.operations.options import track_operation
+from engine.operations.write_rows import removal, replace_vector
 from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.table import DeltaTable
 from tests.engine.made_tables import write_commit
 

@@ -5,9 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.commands.model import Append, FileSource
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import rebalance_partitions, write
+from engine.spark.write.writer import rebalance_partitions, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -10,9 +10,9 @@ from engine.commands.model import Delete
 from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.operations.named_tables import UnknownNameError
+from engine.operations.options import NeedsSparkError
 from engine.operations.run import run
 from engine.operations.script import ScriptError
-from engine.operations.spark_requirement import NeedsSparkError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.operations.own_names import FORMS, ROWS, SHADOWS

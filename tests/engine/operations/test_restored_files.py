@@ -9,10 +9,10 @@ import pytest
 
 from engine.commands.model import Restore, Vacuum
 from engine.errors import OperationCancelledError, RequestError
-from engine.operations.staged_actions import removal
+from engine.operations.write_rows import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.uri import resolve_log_path
 from engine.transaction.observer import TransactionObserver
 from engine.transaction.staged_files import StagedFilesGoneError

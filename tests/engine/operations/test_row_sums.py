@@ -11,15 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.commands.analysed_merge import DELETE, INSERT, MATCHED, NOT_MATCHED, AnalysedClause
+from engine.commands.merge import DELETE, INSERT, MATCHED, NOT_MATCHED, AnalysedClause
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.tree import TRUE
-from engine.operations import arrow_merge, arrow_rows, cluster, delete, merge, optimize, update
-from engine.operations.row_deletion import RowDeletion
-from engine.operations.row_sums import RowSumError, check_clauses, check_inserted
+from engine.operations import arrow_rows
+from engine.operations.maintenance import optimize
+from engine.operations.merge import arrow_merge, merge
+from engine.operations.rows import delete, update
+from engine.operations.rows.row_deletion import RowDeletion
+from engine.operations.rows.row_sums import RowSumError, check_clauses, check_inserted
 from engine.spark.file_writer import write_files
 from engine.spark.row_positions import FileDeletion
-from engine.spark.writer import write
+from engine.spark.write.writer import write
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
@@ -150,7 +153,7 @@ def test_a_row_that_spark_loses_or_repeats_is_not_committed(do, tmp_path, monkey
             return write(change(frame), *args, **options)
 
         with monkeypatch.context() as patch:
-            for module in (update, delete, merge, cluster):
+            for module in (update, delete, merge, optimize):
                 patch.setattr(module, "write", break_write)
             _is_refused(do, table, statement)
 

@@ -12,12 +12,12 @@ from engine.actions.files import AddFile
 from engine.errors import InvalidPropertyError
 from engine.log.commits import read_commit
 from engine.log.paths import commit_path
+from engine.operations.define.set_properties import give_row_ids
 from engine.operations.execution import Execution
-from engine.operations.row_tracking import give_row_ids
-from engine.operations.staged_actions import removal
+from engine.operations.write_rows import removal
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.operations.schema_edit import (
+from engine.operations.define.alter import (
     change_field,
     drop_field,
     edit,

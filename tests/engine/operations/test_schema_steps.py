@@ -7,7 +7,7 @@ import pytest
 from engine.commands.model import Append, FileSource
 from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
-from engine.spark.text_pieces import PIECE_BYTES
+from engine.spark.sources import PIECE_BYTES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

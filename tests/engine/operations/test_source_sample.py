@@ -4,9 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.commands.columnar_sample import arrow_texts
 from engine.commands.model import Create
-from engine.commands.source_sample import sample_file
+from engine.commands.source_sample import arrow_texts, sample_file
 from engine.commands.sources import FileSource
 from engine.schema.types import parse_schema
 

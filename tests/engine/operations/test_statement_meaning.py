@@ -4,15 +4,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from engine.commands.column_sql import or_default
 from engine.commands.common_tables import change_expressions
-from engine.commands.defaults import or_default
 from engine.commands.sql import parse_statement
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.parse import parse_expression
 from engine.operations.execution import Execution
-from engine.operations.insert_rows import read_rows_in_process
 from engine.operations.options import RunOptions
-from engine.operations.overwrite import overwrite
+from engine.operations.rows.insert import overwrite, read_rows_in_process
 from engine.operations.write_rows import WriteTerms
 from engine.spark.column_trees import StatementText
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.commands.clone import Clone
+from engine.commands.definition import Clone
 from engine.commands.sql import parse_statement
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Call, Column, Literal
-from engine.operations.convert import Conversion, convert
+from engine.operations.define.convert import Conversion, convert
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
 from engine.operations.run import run

@@ -12,7 +12,7 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.operations.run import run
-from engine.snapshot.stream_errors import (
+from engine.snapshot.stream_log import (
     SourceReplacedError,
     SourceRowsChangedError,
     SourceSchemaChangedError,

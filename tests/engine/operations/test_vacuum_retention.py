@@ -15,11 +15,11 @@ from engine.commands.model import Vacuum
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import MalformedLogError, TableReplacedError
 from engine.log.paths import commit_path
-from engine.operations.staged_actions import removal
+from engine.operations.write_rows import removal
 from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver

@@ -8,9 +8,9 @@ from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.row_difference import compare_rows
-from engine.spark import deleted_bits
 from engine.spark.failures import translate_spark_errors
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan import deletion_vectors
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from tests.engine.lying_logs import VECTORS, add_file, commit, inline_vector, make, read, rows_of
 
@@ -69,8 +69,8 @@ def test_spark_refuses_it(tmp_path, spark, monkeypatch):
         table = _make_table(tmp_path / str(claim), claim)
         snapshot = table.snapshot()
         files = TableFiles(snapshot.table_uri, snapshot.schema)
-        for most_words in (0, deleted_bits.MOST_WORDS):  # on executors, or here
-            monkeypatch.setattr(deleted_bits, "MOST_WORDS", most_words)
+        for most_words in (0, deletion_vectors.MOST_WORDS):  # on executors, or here
+            monkeypatch.setattr(deletion_vectors, "MOST_WORDS", most_words)
             with pytest.raises(DeletionVectorError, match=BEYOND), translate_spark_errors("t"):
                 scan(spark, files, ScanRequest(snapshot.add_files())).collect()
         for statement in (*STATEMENTS, *REWRITES):

@@ -4,11 +4,13 @@ from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MAX_ID_KEY,
     MODE_KEY,
+    NESTED_IDS_KEY,
     PHYSICAL_NAME_KEY,
+    assign_nested_ids,
     field_id,
     map_columns,
+    read_nested_ids,
 )
-from engine.schema.nested_ids import NESTED_IDS_KEY, assign_nested_ids, read_nested_ids
 from engine.schema.types import INTEGER, ArrayType, MapType, StructField, StructType, parse_schema
 
 INTS = ArrayType(INTEGER)

@@ -1,6 +1,7 @@
 import pytest
 
 from engine.errors import UnsupportedFeatureError
+from engine.schema.evolution import is_wider, list_unsupported_changes
 from engine.schema.types import (
     BYTE,
     DATE,
@@ -15,7 +16,6 @@ from engine.schema.types import (
     StructField,
     StructType,
 )
-from engine.schema.widening import is_wider, list_unsupported_changes
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import write_first

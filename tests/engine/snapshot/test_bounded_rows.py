@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.snapshot.bounded_rows import dictionary_paths, iter_bounded
-from engine.snapshot.read_limit import CellLimitError
+from engine.snapshot.bounded_rows import CellLimitError, dictionary_paths, iter_bounded
 
 MIB = 2**20
 TEXT = st.none() | st.text(max_size=12)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.actions.statistics import may_lack_seconds
 from engine.errors import MalformedLogError
-from engine.log.parsed_columns import parse_statistics
+from engine.log.checkpoint_writer import parse_statistics
 from engine.protocol.properties import TableProperties
 from engine.schema.types import TIMESTAMP, StructField, StructType
 from engine.snapshot.snapshot import load_snapshot

@@ -21,8 +21,8 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
+from engine.snapshot.bounded_rows import ReadLimitError
 from engine.snapshot.change_feed import read_changes
-from engine.snapshot.read_limit import ReadLimitError
 from engine.snapshot.row_difference import ComparedBy, ReadLimits, compare_rows
 from engine.snapshot.row_pairs import find_changed_cells
 from engine.storage.memory import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.snapshot.row_numbers import occurrences, row_numbers
+from engine.snapshot.row_pairs import occurrences, row_numbers
 
 NAN = float("nan")
 VALUES = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.expressions.evaluate import find_matches
 from engine.expressions.parse import parse_condition
 from engine.schema.types import DATE, LONG, STRING, StructField, StructType
-from engine.snapshot.simple_comparisons import parse_comparison, prune_by
+from engine.snapshot.scan import parse_comparison, prune_by
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import add, write_commit, write_first, write_rows

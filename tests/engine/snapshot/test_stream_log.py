@@ -15,21 +15,20 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.errors import RequestError
 from engine.operations.run import run
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
-from engine.snapshot.stream_errors import (
+from engine.snapshot.stream_log import (
+    MAX_INDEX,
+    Position,
     SourceReplacedError,
     SourceRowsChangedError,
     SourceRowsRemovedError,
     SourceSchemaChangedError,
-    StreamLogCleanedError,
-)
-from engine.snapshot.stream_log import (
     StreamLimits,
     StreamLog,
+    StreamLogCleanedError,
     StreamTerms,
     property_changes,
     schema_changes,
 )
-from engine.snapshot.stream_position import MAX_INDEX, Position
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.made_tables import stage

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.operations.run import run
-from engine.snapshot.stream_errors import SourceSchemaChangedError
+from engine.snapshot.stream_log import SourceSchemaChangedError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.lake_writes import COLUMNS, append, lake_source

@@ -15,11 +15,11 @@ from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
 from engine.errors import DeletionVectorError
 from engine.schema.types import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
-from engine.spark.compaction import CompactionJob, compact_bin
 from engine.spark.file_writer import FileTarget
 from engine.spark.row_positions import VectorMerge, build_merge_task, gather_positions
 from engine.spark.table_files import arrow_schema
-from engine.spark.zorder import RankBoundaries, ZOrderCurve, boundaries_of
+from engine.spark.write.compaction import CompactionJob, compact_bin
+from engine.spark.write.zorder import RankBoundaries, ZOrderCurve, boundaries_of
 from engine.storage.uri import open_store
 
 PHYSICAL = "delta.columnMapping.physicalName"

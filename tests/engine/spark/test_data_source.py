@@ -22,12 +22,12 @@ from engine.errors import (
 from engine.operations.run import run
 from engine.operations.stream_batches import batch_writer
 from engine.schema.types import PrimitiveType, StructField, StructType
-from engine.snapshot.stream_errors import SourceSchemaChangedError
+from engine.snapshot.stream_log import SourceSchemaChangedError
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source import LakeDataSource, register
 from engine.spark.data_source_options import LakeOptions, SourcePlace
-from engine.spark.incoming_rows import IncomingRows
 from engine.spark.jvm import source_exists
+from engine.spark.write.incoming_rows import IncomingRows
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.lake_writes import (

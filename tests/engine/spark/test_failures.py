@@ -20,14 +20,15 @@ from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.failures import (
+    SPARK_ERRORS,
     InvalidValueError,
     SparkJobError,
     SparkLostError,
     SparkMemoryError,
+    causes_of,
     spark_failure,
     translate_spark_errors,
 )
-from engine.spark.java_causes import SPARK_ERRORS, causes_of
 from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

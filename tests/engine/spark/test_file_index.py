@@ -12,14 +12,13 @@ from pyspark.sql import types as spark_types
 from engine.actions.files import AddFile
 from engine.commands.model import Append, Create, DataFrameSource, Delete
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.delta.frames import frame_of
+from engine.delta.table_reads import frame_of
 from engine.operations.run import run
 from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, StructType
-from engine.spark import deleted_bits
-from engine.spark.file_index import IndexedFiles, read_indexed_rows
-from engine.spark.file_objects import directories
 from engine.spark.jvm import get_analysed_plan
-from engine.spark.reader import FILE, ROW, ScanRequest, scan
+from engine.spark.scan import deletion_vectors
+from engine.spark.scan.file_index import IndexedFiles, directories, read_indexed_rows
+from engine.spark.scan.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.session import SAFE_CONFIGURATION
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
@@ -179,12 +178,12 @@ def test_partitions_are_chosen_by_what_a_join_finds(spark, tmp_path):
     assert both.count() == ROWS
 
 
-@pytest.mark.parametrize("most_words", [0, 8, deleted_bits.MOST_WORDS])
+@pytest.mark.parametrize("most_words", [0, 8, deletion_vectors.MOST_WORDS])
 def test_deleted_rows_are_left_out_whatever_vectors_there_are(
     spark, tmp_path, monkeypatch, most_words
 ):
     """First and last bits of words, whole files, none at all, and files without a vector between."""
-    monkeypatch.setattr(deleted_bits, "MOST_WORDS", most_words)
+    monkeypatch.setattr(deletion_vectors, "MOST_WORDS", most_words)
     table = TableFiles(str(tmp_path), SCHEMA)
     deleted = [range(0, 300, 7), None, {0, 63, 64, 127, 128, 299}, range(300), ()]
     _table(tmp_path)

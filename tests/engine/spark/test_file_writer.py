@@ -10,7 +10,7 @@ from engine.protocol.properties import TableProperties
 from engine.schema.types import DATE, DOUBLE, LONG, STRING, StructField, StructType
 from engine.spark.file_writer import FileTarget, PartitionField, write_files
 from engine.spark.table_files import TableFiles, arrow_schema
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 
 SCHEMA = StructType((StructField("id", LONG), StructField("v", DOUBLE)))
 

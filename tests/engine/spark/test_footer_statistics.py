@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.actions.statistics import loosen_bounds
-from engine.expressions.text_bounds import upper_bound
+from engine.expressions.possible_values import upper_bound
 from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.arrow import from_arrow_type
 from engine.schema.types import StructType

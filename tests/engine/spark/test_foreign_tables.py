@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 from tests.engine.foreign.every_table import WITH_ODD_FILES

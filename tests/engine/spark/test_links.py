@@ -13,7 +13,7 @@ from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.data_source import register
-from engine.spark.java_causes import SPARK_ERRORS
+from engine.spark.failures import SPARK_ERRORS
 from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -51,7 +51,7 @@ def test_tasks_find_what_they_import_already_there_and_workers_are_used_again(sp
         import pyarrow as pa  # noqa: PLC0415
 
         parent = Path(f"/proc/{os.getppid()}/cmdline").read_text()
-        names = ("pandas", "engine.spark.writer")
+        names = ("pandas", "engine.spark.write.writer")
         there = "engine.spark.python_daemon" in parent and all(n in sys.modules for n in names)
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"there": [there], "pid": [os.getpid()]})

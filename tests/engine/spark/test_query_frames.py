@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from engine.errors import EngineError, ExpressionError
 from engine.expressions.queries.binder import bind_query
 from engine.spark.columns import from_spark_schema
-from engine.spark.query_frames import QueryFrames
+from engine.spark.scan.query_frames import QueryFrames
 from tests.engine.spark.queries import DATA, NOT_IN_SPARK, QUERIES, REFUSED
 from tests.shares import one_in
 

@@ -11,7 +11,7 @@ from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import PathOutsideRootError, RequestError
 from engine.protocol.properties import TableProperties
 from engine.schema.types import LONG, STRING, StructField, StructType
-from engine.spark.reader import FILE, ROW, ROW_ID, ScanRequest, scan
+from engine.spark.scan.reader import FILE, ROW, ROW_ID, ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store
 

@@ -18,8 +18,8 @@ from engine.snapshot.conform import target_type
 from engine.snapshot.row_rules import RowRule, RuleParser
 from engine.spark.columns import to_spark_schema
 from engine.spark.failures import translate_spark_errors
-from engine.spark.incoming_rows import IncomingRows
-from engine.spark.table_rules import complete, enforce
+from engine.spark.write.incoming_rows import IncomingRows
+from engine.spark.write.table_rules import complete, enforce
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 

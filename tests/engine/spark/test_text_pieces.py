@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.spark.text_pieces import (
+from engine.spark.sources import (
     FilePiece,
     build_csv_counter,
     count_lines,

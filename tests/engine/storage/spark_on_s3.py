@@ -18,7 +18,7 @@ from engine.errors import EngineError
 from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, STRING, StructField, StructType
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.session import build_session
 from engine.spark.table_files import TableFiles
 from engine.storage.connectors import connector_jars

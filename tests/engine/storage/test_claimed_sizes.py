@@ -7,7 +7,7 @@ from engine.actions.files import AddFile
 from engine.errors import DataFileError, DataFileMissingError
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
-from engine.spark.reader import locate_files
+from engine.spark.scan.reader import locate_files
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 

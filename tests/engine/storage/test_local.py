@@ -13,9 +13,8 @@ from engine.errors import (
     StorageError,
     StorageOutcomeUnknownError,
 )
-from engine.storage import local_files
-from engine.storage.local import LocalStore
-from engine.storage.local_files import one_at_a_time
+from engine.storage import local
+from engine.storage.local import LocalStore, one_at_a_time
 from tests.ordinary_user import ordinary_user
 
 
@@ -304,8 +303,8 @@ def test_a_file_system_without_hard_links_is_named(tmp_path: Path, monkeypatch: 
 def test_a_disk_that_never_answers_one_write_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(local_files, "_LONGEST_WAIT_S", 0.05)
-    monkeypatch.setattr(local_files, "_LOCKS", [threading.Lock()])  # as if all names met in one
+    monkeypatch.setattr(local, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(local, "_LOCKS", [threading.Lock()])  # as if all names met in one
     (tmp_path / "stuck").mkdir()
     arrived, answered, sync = threading.Event(), threading.Event(), os.fsync
 

@@ -25,7 +25,7 @@ from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
-from engine.spark.writer import file_target
+from engine.spark.write.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.staged_files import StagedFilesGoneError

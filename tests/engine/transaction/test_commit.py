@@ -30,7 +30,7 @@ from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.outcome import CommitLimits
+from engine.transaction.pending_commit import CommitLimits
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import (
     SCHEMA,

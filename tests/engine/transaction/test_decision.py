@@ -5,9 +5,9 @@ import uuid
 import pytest
 
 from engine.conflict_facts import Decision, Rule, Verdict
-from engine.conflicts.checker import CHECKS
-from engine.conflicts.decision import WINNERS_KEPT
-from engine.conflicts.row_resolution import ROWS_DRAWN
+from engine.conflicts.decide.checker import CHECKS
+from engine.conflicts.decide.decision import WINNERS_KEPT
+from engine.conflicts.decide.row_resolution import ROWS_DRAWN
 from engine.errors import ConflictError, ConflictFacts
 from engine.snapshot.row_lookup import read_rows_at
 from engine.table import DeltaTable

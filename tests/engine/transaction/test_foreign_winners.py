@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from engine.actions.codec import Action, encode
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile
-from engine.conflicts.rebase import build_remove
+from engine.conflicts.decide.rebase import build_remove
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import ConflictError
 from engine.log.commits import read_commit

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from engine.actions.files import AddFile
-from engine.conflicts.footprint import changes_of
+from engine.conflicts.overlap import changes_of
 from engine.log.commits import read_commit
 from engine.schema.types import StructType
 from engine.table import DeltaTable

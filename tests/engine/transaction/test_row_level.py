@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddCDCFile
-from engine.conflicts.rebase import build_remove
+from engine.conflicts.decide.rebase import build_remove
 from engine.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
@@ -19,7 +19,7 @@ from engine.log.commits import read_commit
 from engine.schema.types import BOOLEAN
 from engine.snapshot.change_feed import read_changes
 from engine.table import DeltaTable
-from engine.transaction.outcome import CommitLimits
+from engine.transaction.pending_commit import CommitLimits
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c

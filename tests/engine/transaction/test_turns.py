@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.table import DeltaTable
-from engine.transaction import turns
+from engine.transaction import committer
 from engine.transaction.observer import TransactionObserver
 from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import SCHEMA, append, data_file, new_table
@@ -35,7 +35,7 @@ def _attempts(table: DeltaTable, path: str, observer: TransactionObserver | None
 
 def test_nobody_prepares_a_version_that_another_thread_is_about_to_take(monkeypatch, tmp_path):
     """On a disk, where threads meet while they wait for it."""
-    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 60)
+    monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 60)
     table = DeltaTable.create(str(tmp_path / "t"), SCHEMA)
 
     def write(writer: int) -> list[int]:
@@ -51,7 +51,7 @@ def test_nobody_prepares_a_version_that_another_thread_is_about_to_take(monkeypa
 
 
 def test_a_thread_that_waits_with_its_turn_for_another_one_is_passed(monkeypatch):
-    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 0.05)
     table, arrived, may_go = new_table(), threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(_attempts, table, "slow", AtTheGate(arrived, may_go))
@@ -64,7 +64,7 @@ def test_a_thread_that_waits_with_its_turn_for_another_one_is_passed(monkeypatch
 
 @pytest.mark.parametrize("same", [True, False])
 def test_a_commit_within_a_commit_does_not_wait(monkeypatch, same):
-    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 60)
+    monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 60)
     table = new_table()
     inner = table if same else new_table()
 
@@ -80,7 +80,7 @@ def test_a_commit_within_a_commit_does_not_wait(monkeypatch, same):
 
 
 def test_a_turn_is_left_whatever_happens(monkeypatch):
-    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 60)
+    monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 60)
     table = new_table()
 
     class Failing(TransactionObserver):
@@ -95,17 +95,17 @@ def test_a_turn_is_left_whatever_happens(monkeypatch):
 
 def _is_held_up(root: str) -> bool:
     """Whether a new turn is not had, though nobody left one meanwhile."""
-    with turns.Turn(root) as turn:
+    with committer.Turn(root) as turn:
         return turn.take()
 
 
 @pytest.mark.parametrize(("longest_s", "is_lost"), [(60, False), (0, True)])
 def test_a_turn_that_is_never_left_holds_up_nobody_for_ever(monkeypatch, longest_s, is_lost):
     """As of a thread that an interrupt ends right after it has taken its turn."""
-    monkeypatch.setattr(turns, "_LONGEST_WAIT_S", 0.05)
-    monkeypatch.setattr(turns, "_LONGEST_TURN_S", longest_s)
+    monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(committer, "_LONGEST_TURN_S", longest_s)
     root = new_table().uri
-    lost = threading.Thread(target=turns.Turn(root).take)
+    lost = threading.Thread(target=committer.Turn(root).take)
     lost.start()
     lost.join()
     assert _is_held_up(root)

@@ -9,13 +9,12 @@ from engine.actions.commit_info import CommitInfo
 from engine.clock import SystemClock
 from engine.commands.maintenance import Vacuum
 from engine.errors import EngineError
-from engine.operations.active_writers import track_operation
+from engine.operations.options import track_operation
 from engine.operations.run import run
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.staged_files import StagedFilesGoneError
-from engine.transaction.vacuums import VacuumUnderWayError
+from engine.transaction.staged_files import StagedFilesGoneError, VacuumUnderWayError
 from tests.engine.made_tables import stage, write_commit
 from tests.engine.transaction.tables import FakeClock, data_file, new_table, paths_of
 

@@ -1,6 +1,6 @@
 """Alerts over REST: the whole way of a channel and a rule."""
 
-from lakeui.monitoring.alerting.encryption import unseal
+from lakeui.monitoring.alerting.channels import unseal
 from lakeui.monitoring.models import AlertChannel
 from tests.lakeui.api.problem import problem
 

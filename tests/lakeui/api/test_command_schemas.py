@@ -8,7 +8,7 @@ from django.test import Client
 
 from engine.commands.model import COMMANDS
 from engine.commands.sql import parse_statement
-from lakeui.api.command_schemas import REQUESTS
+from lakeui.api.schema import REQUESTS
 from tests.engine.commands.statements import UNDERSTOOD
 
 

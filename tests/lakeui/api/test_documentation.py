@@ -7,7 +7,7 @@ from rest_framework import exceptions
 
 from engine import errors as engine_errors
 from lakeui.api import errors as api_errors
-from lakeui.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from lakeui.api.listing import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from lakeui.api.problems import DATABASE_AWAY, DISK_FULL, problem_of
 from lakeui.catalog import reads
 from lakeui.catalog.access import MIN_VACUUM_RETENTION_HOURS

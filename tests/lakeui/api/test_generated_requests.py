@@ -19,12 +19,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from lakeui import event_streams
-from lakeui.api.command_schemas import REQUESTS
 from lakeui.api.models import ApiToken
+from lakeui.api.schema import REQUESTS
 from lakeui.catalog.models import Discovery, Preview, TableKey
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import ConflictRows, ConflictTrials
-from lakeui.conflicts.statements.kinds import DELETE, INSERT
+from lakeui.conflicts.statements.text import DELETE, INSERT
 from lakeui.jobs.models import JobAttempt, Schedule
 from lakeui.monitoring.models import AlertChannel, AlertRule
 from tests.lakeui.conflicts.histories import replayable

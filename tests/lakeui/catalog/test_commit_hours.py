@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import Sum
 
-from lakeui.catalog.commit_hours import (
+from lakeui.catalog.hours import (
     commits_since,
     count_in,
     count_out,

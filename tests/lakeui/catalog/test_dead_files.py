@@ -14,7 +14,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.monitoring.table_health import annotate_health
 from tests.lakeui.catalog.log_writer import FULL_INFO, add, append_commit, new_table, remove
-from workers.vacuum_measure import measure_vacuum
+from workers.mirror import measure_vacuum
 
 pytestmark = pytest.mark.django_db
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from lakeui.catalog.definitions import section
 from lakeui.catalog.differences import change_of, difference
-from lakeui.catalog.line_differences import section
 from tests.lakeui.factories import SCHEMA, make_commit, make_table
 
 READER_3 = {"minReaderVersion": 3, "minWriterVersion": 7}

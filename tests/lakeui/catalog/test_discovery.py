@@ -18,6 +18,7 @@ from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
 from lakeui.catalog import discovery as discoveries
 from lakeui.catalog.discovery import (
+    dismiss,
     go_on,
     iter_directories,
     name_for,
@@ -29,12 +30,11 @@ from lakeui.catalog.discovery import (
 )
 from lakeui.catalog.models import Discovery, Table
 from lakeui.catalog.registration import request_registration
-from lakeui.catalog.unregistered_tables import dismiss
 from lakeui.conflicts.unregistration import unregister_table
-from lakeui.monitoring.alerting.findings import AlertRound
+from lakeui.monitoring.alerting.watch import AlertRound
 from lakeui.monitoring.attention_items import AttentionRequest
+from lakeui.monitoring.attention_queries import find_new_tables
 from lakeui.monitoring.conditions import Condition
-from lakeui.monitoring.discovery_attention import find_new_tables
 from lakeui.monitoring.mutes import ActiveMutes
 from lakeui.monitoring.recent_conflicts import ConflictsOfDay, ConflictSums
 from tests.engine.storage.conftest import s3_options  # noqa: F401 - a fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeui.catalog.line_differences import MAX_LINES, DiffLine, section
+from lakeui.catalog.definitions import MAX_LINES, DiffLine, section
 
 WIDE = [f"column_{n:05} long" for n in range(50_000)]
 TEXTS = st.lists(st.sampled_from(["a long", "a int", "b long", "  x int", "  x long", "c int"]))

@@ -6,8 +6,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from lakeui.catalog.hours import quiet_hours
 from lakeui.catalog.models import Commit
-from lakeui.catalog.quiet_hours import quiet_hours
 from tests.lakeui.factories import make_commit, make_table
 from tests.lakeui.people import person
 

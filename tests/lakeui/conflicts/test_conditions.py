@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine.conflicts.disjoint import disjoint
+from engine.conflicts.predict.forecast import disjoint
 from lakeui.conflicts.statements.clients import client_of
-from lakeui.conflicts.statements.conditions import SUBQUERY, parse_recorded_condition
+from lakeui.conflicts.statements.text import SUBQUERY, parse_recorded_condition
 
 COLUMNS = {"id": "long", "day": "date", "status": "string", "price": "double", "tags": None}
 LIST = {"type": "array", "elementType": "string", "containsNull": True}

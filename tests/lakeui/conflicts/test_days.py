@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.days import OperationPair, count_out, recount, sums_since
+from lakeui.conflicts.costs import OperationPair, count_out, recount, sums_since
 from lakeui.conflicts.models import Conflict, ConflictDay
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.monitoring.recent_conflicts import conflict_sums

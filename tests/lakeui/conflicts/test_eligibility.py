@@ -8,7 +8,7 @@ from django.utils import timezone
 from engine.commands.model import Command
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.assessment import eligibility_of
-from lakeui.conflicts.isolation.level_impact import (
+from lakeui.conflicts.isolation.effect import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,

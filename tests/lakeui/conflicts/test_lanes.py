@@ -9,13 +9,11 @@ from django.utils import timezone
 
 from engine.conflict_facts import Decision, SideChanges, SideReads
 from lakeui.catalog.models import Commit, CommitFile
+from lakeui.conflicts.lanes.bars import describe_resolution, did, engine_name, overlap_place, short
 from lakeui.conflicts.lanes.narrowing import LaneFilter, filter_lane
-from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, navigator
-from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import OTHERS, lane_sums
-from lakeui.conflicts.lanes.swim_lane import swim_lane
-from lakeui.conflicts.lanes.words import describe_resolution, did, engine_name, overlap_place, short
+from lakeui.conflicts.lanes.swim_lane import BUCKETS, DAY, navigator, other_settings, swim_lane
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable

@@ -10,8 +10,16 @@ import pytest
 from django.utils import timezone
 
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import ForecastSide, forecast
-from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, conflict_matrix
+from engine.conflicts.predict.forecast import (
+    CHANGE,
+    GROUPS,
+    INSERT,
+    OPTIMIZE,
+    ZORDER,
+    ForecastSide,
+    conflict_matrix,
+    forecast,
+)
 from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
 from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Commit, Table
@@ -19,7 +27,7 @@ from lakeui.conflicts.assessment import build_setting, eligible_setting
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.isolation.overlaps import overlaps_of
 from lakeui.conflicts.isolation.pairs import compute_matrix, table_matrix
-from lakeui.conflicts.isolation.proposal import (
+from lakeui.conflicts.isolation.settings import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,

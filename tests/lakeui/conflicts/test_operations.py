@@ -7,15 +7,15 @@ import pytest
 from engine.commands.model import Restore, Stream
 from engine.commands.sql import parse_request
 from engine.conflict_facts import Verdict
-from engine.conflicts.forecast import ForecastSide, forecast
+from engine.conflicts.predict.forecast import ForecastSide, forecast
+from engine.conflicts.predict.sample_table import TableSetting
 from engine.conflicts.reads import COMPLEX_VALUES, READS_TARGET, SUBQUERY
-from engine.conflicts.sample_table import TableSetting
 from engine.protocol.properties import IsolationLevel
 from engine.schema.types import parse_schema
 from engine.vocabulary import StatementKind
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.statements.kinds import statement_kind
 from lakeui.conflicts.statements.operations import Target, operation_of, operation_of_commit
+from lakeui.conflicts.statements.text import statement_kind
 from tests.lakeui.people import make_table
 
 SCHEMA = json.dumps({"type": "struct", "fields": [

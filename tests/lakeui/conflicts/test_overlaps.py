@@ -15,25 +15,23 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.assessment import build_setting
 from lakeui.conflicts.isolation.effect import effect_of
-from lakeui.conflicts.isolation.observed_pairs import list_observed_pairs
-from lakeui.conflicts.isolation.overlap_rows import overlap_rows
-from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlaps_of
-from lakeui.conflicts.isolation.pairs import table_matrix
-from lakeui.conflicts.isolation.proposal import (
+from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlap_rows, overlaps_of
+from lakeui.conflicts.isolation.pairs import list_observed_pairs, table_matrix
+from lakeui.conflicts.isolation.reordering import (
+    find_out_of_order,
+    find_out_of_order_among,
+    rows_of_versions,
+)
+from lakeui.conflicts.isolation.settings import (
     LEVEL,
     VECTORS,
     Proposal,
     preview_commits,
     proposal_of,
     propose_setting,
+    settings_history,
 )
-from lakeui.conflicts.isolation.reordering import (
-    find_out_of_order,
-    find_out_of_order_among,
-    rows_of_versions,
-)
-from lakeui.conflicts.isolation.settings_history import settings_history
-from lakeui.conflicts.statements.kinds import statement_kind
+from lakeui.conflicts.statements.text import statement_kind
 from tests.engine.made_tables import stage
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.conflicts.exceptions import SUBCLASS_MEANINGS
+from engine.conflicts.explain.exceptions import SUBCLASS_MEANINGS
 from engine.errors import RequestError
 from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS, parse_report

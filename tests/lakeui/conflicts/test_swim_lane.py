@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.isolation.observed_pairs import list_observed_pairs
+from lakeui.conflicts.isolation.pairs import list_observed_pairs
 from lakeui.conflicts.lanes.swim_lane import MAX_VERSIONS, LaneSwap, swim_lane
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable

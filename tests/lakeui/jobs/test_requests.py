@@ -15,13 +15,13 @@ from lakeui.catalog.roles import Role
 from lakeui.jobs import leases
 from lakeui.jobs.cancel_retry import cancel_job, rerun_job, retry_job
 from lakeui.jobs.command_rules import command_of
-from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
     JobStateError,
     NotPermittedError,
     ReadOnlyError,
 )
+from lakeui.jobs.job_rows import send_job, send_overdue
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job
 from tests.engine.operations.own_names import FORMS, SHADOWS

@@ -10,14 +10,16 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
-from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.errors import NotPermittedError, TooManyJobsError
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.schedule_runs import SHOWN, latest_runs, neighbours
 from lakeui.jobs.schedules import (
+    SHOWN,
     change_schedule,
     create_schedule,
+    cron_in_words,
     fire_due,
+    latest_runs,
+    neighbours,
     next_due,
     next_runs,
     run_now,

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.celery import app
-from lakeui.jobs import delivery
-from lakeui.jobs.delivery import SWEEP_BUDGET_S, send_overdue
+from lakeui.jobs import job_rows
+from lakeui.jobs.job_rows import SWEEP_BUDGET_S, send_overdue
 from lakeui.jobs.models import Job, JobEvent, PeriodicTurn
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.turns import take_turns
@@ -111,7 +111,7 @@ def test_a_sweep_sends_the_oldest_unsent_jobs_up_to_its_bound(tmp_path, settings
     settings.TABLE_ROOTS = [str(tmp_path)]
     jobs = create_waiting_jobs(tmp_path, 5)
     before = list_sent()
-    monkeypatch.setattr(delivery, "MOST_A_SWEEP", 3)
+    monkeypatch.setattr(job_rows, "MOST_A_SWEEP", 3)
     assert send_overdue() == 3
     assert list_sent() == jobs[:3] + before
     assert send_overdue() == 2

@@ -21,13 +21,20 @@ from lakeui.monitoring.alerting.channels import (
     change_rule,
     make_channel,
     make_rule,
+    seal,
     send_test,
+    unseal,
 )
-from lakeui.monitoring.alerting.encryption import seal, unseal
-from lakeui.monitoring.alerting.findings import AlertRound
 from lakeui.monitoring.alerting.messages import signature
 from lakeui.monitoring.alerting.outbox import claim, deliver, due_channels
-from lakeui.monitoring.alerting.watch import MOST_ITEMS, MOST_WAITING, is_quiet, put, watch
+from lakeui.monitoring.alerting.watch import (
+    MOST_ITEMS,
+    MOST_WAITING,
+    AlertRound,
+    is_quiet,
+    put,
+    watch,
+)
 from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
 from lakeui.monitoring.attention import CONDITIONS
 from lakeui.monitoring.conditions import Condition

@@ -15,7 +15,7 @@ from lakeui.catalog.health import Health
 from lakeui.catalog.models import Discovery, Table, UnregisteredTable
 from lakeui.conflicts.models import Erasure
 from lakeui.jobs.models import Job, Schedule
-from lakeui.monitoring.alerting.findings import AlertRound
+from lakeui.monitoring.alerting.watch import AlertRound
 from lakeui.monitoring.attention import CONDITIONS
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.metrics import exposition

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from lakeui.monitoring.alerting.deadlines import connect_to_first, resolve_host
+from lakeui.monitoring.alerting.webhooks import connect_to_first, resolve_host
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 

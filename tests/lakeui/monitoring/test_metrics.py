@@ -14,8 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.operations.execution import COMMIT
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.monitoring.deliveries import outboxes
-from lakeui.monitoring.histograms import CHECK_STAGE, COMMIT_STAGE
-from lakeui.monitoring.metrics import exposition
+from lakeui.monitoring.metrics import CHECK_STAGE, COMMIT_STAGE, exposition
 from lakeui.monitoring.models import LineageEvent
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
 from workers.observation import CHECK

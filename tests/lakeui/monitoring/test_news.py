@@ -8,7 +8,7 @@ from django.utils import timezone
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
-from lakeui.monitoring.news import news
+from lakeui.monitoring.overview import news
 from lakeui.monitoring.recent_conflicts import day_of
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 

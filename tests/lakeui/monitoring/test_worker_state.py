@@ -10,7 +10,7 @@ from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job, WorkerReport
 from lakeui.monitoring.models import LineageEvent
 from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
-from lakeui.pages.monitoring.monitoring import draw_outcomes
+from lakeui.pages.monitoring import draw_outcomes
 from tests.lakeui.factories import make_job, make_table, make_user
 from tests.lakeui.page_client import PageClient as Client
 

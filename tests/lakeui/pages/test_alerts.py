@@ -5,8 +5,7 @@ from auditlog.models import LogEntry
 from django.utils import timezone
 
 from lakeui.catalog.roles import Role
-from lakeui.monitoring.alerting.channels import send_test
-from lakeui.monitoring.alerting.encryption import unseal
+from lakeui.monitoring.alerting.channels import send_test, unseal
 from lakeui.monitoring.deliveries import record_delivery
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from tests.lakeui.factories import make_user

@@ -10,7 +10,7 @@ from django.utils import timezone
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Erasure
 from lakeui.jobs.models import Job, Schedule
-from lakeui.monitoring.conflict_attention import quiet_hours
+from lakeui.monitoring.attention_queries import quiet_hours
 from lakeui.monitoring.models import Mute
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 

@@ -15,7 +15,7 @@ from lakeui.conflicts.conflict_detail.rerun import rerun_conflict
 from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job
-from lakeui.pages.conflicts.set_words import set_words
+from lakeui.pages.conflicts.conflict import set_words
 from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.factories import grant, make_conflict, make_job, make_table, make_user
 from tests.lakeui.page_client import PageClient as Client

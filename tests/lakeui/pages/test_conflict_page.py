@@ -21,8 +21,8 @@ from engine.conflict_facts import (
     Verdict,
     WinnerVerdicts,
 )
-from engine.conflicts.checker import CHECKS, find_conflict
-from engine.conflicts.decision import decision_of, stop_at_rule
+from engine.conflicts.decide.checker import CHECKS, find_conflict
+from engine.conflicts.decide.decision import decision_of, stop_at_rule
 from engine.errors import ConcurrentDeleteReadException
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
@@ -31,7 +31,7 @@ from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
-from lakeui.pages.conflicts.set_words import set_words
+from lakeui.pages.conflicts.conflict import set_words
 from tests.engine.conflicts.test_checks import ROWS
 from tests.lakeui.factories import make_conflict, make_job
 from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.conflict_facts import Rule
-from engine.conflicts.checker import CHECKS, FILE_RULES
-from engine.conflicts.exceptions import (
+from engine.conflicts.decide.checker import CHECKS, FILE_RULES
+from engine.conflicts.explain.exceptions import (
     GUIDES,
     SUBCLASS_MEANINGS,
     TRANSACTIONS_ELSEWHERE,

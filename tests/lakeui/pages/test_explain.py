@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.conflicts.models import Conflict
-from lakeui.pages.conflicts.samples import SAMPLES
+from lakeui.pages.conflicts.explain import SAMPLES
 from tests.lakeui.factories import make_conflict, make_job
 
 PATH = "/conflicts/explain/"

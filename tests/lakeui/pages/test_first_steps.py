@@ -4,7 +4,7 @@ import pytest
 
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Schedule
-from lakeui.monitoring.first_steps import first_steps
+from lakeui.monitoring.overview import first_steps
 from tests.lakeui.factories import make_table, make_user
 from tests.lakeui.page_client import PageClient
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Commit, CommitFile
 from lakeui.conflicts.lanes.bars import BarEnd, LaneBar
-from lakeui.conflicts.lanes.navigator import Navigator, NavigatorBucket
+from lakeui.conflicts.lanes.swim_lane import Navigator, NavigatorBucket
 from lakeui.jobs.models import JobAttempt
-from lakeui.pages.charts.lane_strip import draw_strip
-from lakeui.pages.charts.swim_labels import labels_for
+from lakeui.pages.charts.lanes import draw_strip
+from lakeui.pages.charts.swim_shapes import labels_for
 from tests.lakeui.factories import make_commit, make_conflict
 
 NARROW = 900

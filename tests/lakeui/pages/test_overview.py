@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from lakeui.catalog.commit_hours import count_in
+from lakeui.catalog.hours import count_in
 from lakeui.jobs.models import Job, Schedule, WorkerReport
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 

@@ -157,7 +157,7 @@ def test_a_password_sent_to_the_admin_is_not_looked_at():
 @pytest.mark.parametrize("name", ["login", "logout", "password_change"])
 def test_the_admin_takes_no_password_but_through_this_sign_in(name):
     view = resolve(reverse(f"admin:{name}")).func
-    assert getattr(view, "view_class", view).__module__ == "lakeui.pages.access.session"
+    assert getattr(view, "view_class", view).__module__ == "lakeui.pages.access.sign_in"
 
 
 def test_the_admin_says_to_whoever_is_not_of_the_staff_that_it_is_not_theirs(person):

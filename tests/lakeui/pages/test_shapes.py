@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakeui.pages.charts.bars import draw_sparkline
 from lakeui.pages.charts.heat import draw_heat
-from lakeui.pages.charts.lane_strip import LaneStrip, StripTick
+from lakeui.pages.charts.lanes import LaneStrip, StripTick
 from lakeui.pages.charts.ruler import draw_ruler
-from lakeui.pages.charts.sparkline import draw_sparkline
-from lakeui.pages.charts.swim_labels import BarLabel
-from lakeui.pages.charts.swim_shapes import DrawnBar, SwimChart
+from lakeui.pages.charts.swim_shapes import BarLabel, DrawnBar, SwimChart
 from lakeui.pages.templatetags.shapes import (
     heat_cells,
     ruler_ticks,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeui.catalog.short_words import plain_condition, short_condition, short_text
+from lakeui.catalog.units import plain_condition, short_condition, short_text
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ import pytest
 from lakeui.catalog.models import Commit
 from lakeui.catalog.units import MINUS, format_ago, format_bytes, format_duration
 from lakeui.conflicts.commit_timeline import timeline_of
-from lakeui.monitoring.partition_costs import PartitionCost
-from lakeui.pages.charts.heat import draw_heat
-from lakeui.pages.charts.histogram import draw_histogram
-from lakeui.pages.charts.partition_heat import draw_partition_heat
+from lakeui.monitoring.recent_conflicts import PartitionCost
+from lakeui.pages.charts.bars import draw_histogram, draw_timeline
+from lakeui.pages.charts.heat import draw_heat, draw_partition_heat
 from lakeui.pages.charts.ruler import draw_ruler
-from lakeui.pages.charts.swim_axes import clock_texts
-from lakeui.pages.charts.timeline import draw_timeline
+from lakeui.pages.charts.swim_shapes import clock_texts
 from lakeui.pages.file_names import file_head
 from lakeui.pages.operations import name_of, what_of
 from lakeui.pages.templatetags.lake import short_path

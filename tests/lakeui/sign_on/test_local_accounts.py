@@ -15,7 +15,7 @@ RIGHT = {"username": "ada", "password": "correct horse"}
 @pytest.fixture
 def no_local_accounts(settings, provider):
     settings.LOCAL_ACCOUNTS = False
-    settings.AUTHENTICATION_BACKENDS = ["lakeui.sign_on.backends.WithoutPassword"]
+    settings.AUTHENTICATION_BACKENDS = ["lakeui.sign_on.sessions.WithoutPassword"]
     check()
 
 
@@ -34,7 +34,7 @@ def test_a_session_of_a_password_ends_with_local_accounts(client, settings, prov
     client.post("/login/", RIGHT)
     assert client.get("/tables/").status_code == 200
     settings.LOCAL_ACCOUNTS = False
-    settings.AUTHENTICATION_BACKENDS = ["lakeui.sign_on.backends.WithoutPassword"]
+    settings.AUTHENTICATION_BACKENDS = ["lakeui.sign_on.sessions.WithoutPassword"]
     assert client.get("/tables/").status_code == 302
 
 

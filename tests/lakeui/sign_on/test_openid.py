@@ -13,9 +13,9 @@ from django.core.management import CommandError, call_command
 
 from lakeui.catalog.access import role_of
 from lakeui.catalog.roles import Role
-from lakeui.sign_on.bounded_answers import MAX_BYTES
 from lakeui.sign_on.errors import SignOnError
 from lakeui.sign_on.models import BrowserSession, LinkedIdentity
+from lakeui.sign_on.openid import MAX_BYTES
 from tests.lakeui.monitoring.webhook_server import run_hanging_webhook
 from tests.lakeui.people import person
 from tests.lakeui.sign_on.provider import CLIENT, OTHER_KEY

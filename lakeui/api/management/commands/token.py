@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 from django.utils import timezone
 
-from lakeui.api.access.tokens import MAX_DAYS
+from lakeui.api.access import MAX_DAYS
 from lakeui.api.models import ApiToken
 from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role

@@ -4,7 +4,7 @@ import json
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from lakeui.catalog.commit_hours import recount
+from lakeui.catalog.hours import recount
 from lakeui.catalog.mirror import rebuild_table, refresh_table
 from lakeui.catalog.models import Table
 

@@ -1,0 +1,75 @@
+"""IN over floating point with NULL among its options, rewritten for Spark.
+
+Spark converts more than ten constants to a set, and then ignores the NULL for NaN: it returns FALSE
+where SQL has NULL, so `DELETE … WHERE x NOT IN (…, NULL)` would delete the rows whose `x` is NaN.
+
+Expressions with wide numbers, rewritten so that Spark computes SQL's result.
+
+Spark's analyzer replaces a comparison of a whole number with a DECIMAL constant beyond BIGINT by
+TRUE or FALSE for every row, including NULL: `DELETE … WHERE i < 9223372036854775808` would delete
+the rows whose `i` is NULL. A cast prevents this.
+
+It also negates a DECIMAL of more than 34 digits by rounding it to 34.
+"""
+
+from dataclasses import replace
+
+from engine.expressions.tree import Call, Expression, Literal
+from engine.expressions.types import FLOATS, INTEGRALS, common_type
+from engine.schema.types import BOOLEAN, STRING, DecimalType
+
+
+def membership_for_spark(call: Call) -> Call:
+    """Rewrite an IN without its NULL options, adding their effect by OR NULL."""
+    value, *options = call.arguments
+    given = tuple(option for option in options if not _is_null(option))
+    if not given or len(given) == len(options):
+        return call
+    if common_type([part.type for part in call.arguments]) not in FLOATS:
+        return call
+    within = replace(call, arguments=(value, *given))
+    return Call("or", (within, Literal(None, BOOLEAN)), BOOLEAN)
+
+
+def _is_null(option: Expression) -> bool:
+    while isinstance(option, Call) and option.function in {"cast", "try_cast"}:
+        option = option.arguments[0]
+    return isinstance(option, Literal) and option.value is None
+
+
+ORDERED = frozenset({"<", "<=", ">", ">="})
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+def comparison_for_spark(call: Call) -> Call:
+    """Rewrite a comparison with a constant beyond BIGINT by casting the constant."""
+    left, right = call.arguments
+    return replace(
+        call, arguments=(_cast_wide_literal(left, right), _cast_wide_literal(right, left))
+    )
+
+
+_MOST_DIGITS = 34
+
+
+def negation_for_spark(call: Call) -> Call:
+    """Rewrite the negation of a wide DECIMAL by its text, adding or removing the sign."""
+    (value,) = call.arguments
+    if not isinstance(value.type, DecimalType) or value.type.precision <= _MOST_DIGITS:
+        return call
+    minus = Literal("-", STRING)
+    text = Call("concat", (minus, Call("cast", (value,), STRING)), STRING)
+    without = Call("replace", (text, Literal("--", STRING), Literal("", STRING)), STRING)
+    return Call("cast", (without,), call.type)
+
+
+def _cast_wide_literal(value: Expression, other: Expression) -> Expression:
+    is_wide = (
+        isinstance(value, Literal)
+        and isinstance(value.type, DecimalType)
+        and value.value is not None
+        and not _LOWEST <= value.value <= _HIGHEST  # type: ignore[operator] # a Decimal
+    )
+    if is_wide and other.type in INTEGRALS:
+        return Call("cast", (value,), value.type)
+    return value

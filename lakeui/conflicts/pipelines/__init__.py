@@ -1,1 +1,0 @@
-"""Programs elsewhere that report their transactions: the format, the checks, the storage."""
