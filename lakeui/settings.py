@@ -12,7 +12,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from lakeui.api.enum_names import ENUM_NAMES
-from lakeui.local_stack.home import home, page_files, read_roots, read_url
+from lakeui.local_stack.home import command_name, home, page_files, read_roots, read_url
 from lakeui.monitoring import log_lines
 from lakeui.task_names import (
     FIRE_SCHEDULES,
@@ -200,6 +200,7 @@ UPLOAD_HOME = LAKEUI_HOME / "uploads"
 _table_roots = env.list("TABLE_ROOTS", default=read_roots(LAKEUI_HOME, "TABLE_ROOTS"))
 _source_roots = env.list("SOURCE_ROOTS", default=read_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
 TABLE_ROOTS = [*_table_roots, LAKE_HOME]
+START_COMMAND = "lakeui up" if command_name() == "lakeui" else "make run"
 DEMO_HOME = LAKEUI_HOME / "demo"  # files that the demo's jobs load
 SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME), str(DEMO_HOME)]
 TABLE_STORAGE_OPTIONS = env.json(
@@ -312,6 +313,7 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 # Alerts: where links in them lead, who may be told, and for how long delivery is tried.
+WORKSPACE_URL = env.str("WORKSPACE_URL", default="")  # of the notebooks and jobs that logs name
 _stack_url = read_url(LAKEUI_HOME) if EMBEDDED else ""
 PUBLIC_URL = env.str("PUBLIC_URL", default="") or next(iter(CSRF_TRUSTED_ORIGINS), _stack_url)
 ALERT_TIMEOUT_SECONDS = env.float("ALERT_TIMEOUT_SECONDS", default=10.0)

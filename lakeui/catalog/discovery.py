@@ -9,7 +9,6 @@ Unregistered tables of repeated searches: reported until they are registered or 
 They outlive their round, so that nothing is reported as over while the next round runs.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,7 +29,7 @@ from engine.storage.directories import child_directories, has_files
 from engine.storage.uri import open_store
 from lakeui.catalog.access import may
 from lakeui.catalog.models import DiscoveredTable, Discovery, Table, UnregisteredTable
-from lakeui.catalog.registration import LONGEST_PLACE, request_registration
+from lakeui.catalog.registration import LONGEST_PLACE, NAME_PARTS, name_place, request_registration
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.catalog.syncs import nobody_at_it
 from lakeui.celery import app
@@ -86,7 +85,6 @@ PATIENCE = timedelta(minutes=2)
 """How long a silent worker may still be listing."""
 SLICE_S = 20.0
 _BATCH = 200
-_NAMED = re.compile(r"\{(path|name|parent)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +112,6 @@ def iter_directories(store: Store, after: str = "") -> Iterator[Directory]:
     yield from _walk_below(store, "", after.split("/") if after else [], DEEPEST)
 
 
-def name_for(root: str, path: str, naming: str) -> str:
-    """Return a table's proposed name: `{path}` with dots, `{name}` its end, `{parent}` above."""
-    parts = path.split("/") if path else [root.rstrip("/").rpartition("/")[2]]
-    values = {
-        "path": ".".join(parts),
-        "name": parts[-1],
-        "parent": parts[-2] if len(parts) > 1 else root.rstrip("/").rpartition("/")[2],
-    }
-    return _NAMED.sub(lambda match: values[match[1]], naming)[:255]
-
-
 def check_search(root: str, naming: str) -> str:
     """Return the canonical spelling of a root to search.
 
@@ -134,7 +121,7 @@ def check_search(root: str, naming: str) -> str:
     if not root.strip():
         msg = "No root was given."
         raise RequestError(msg, "Name a directory or URL under TABLE_ROOTS.", field="root")
-    if not _NAMED.search(naming) or not naming.isprintable():
+    if not NAME_PARTS.search(naming) or not naming.isprintable():
         msg = "The naming holds none of {path}, {name} and {parent}."
         raise RequestError(msg, "Use {path}, or sales.{name}.", field="naming")
     return check_table_uri(root.strip(), field="root")
@@ -354,7 +341,7 @@ def _keep(discovery: Discovery, batch: list[Directory]) -> int:
         DiscoveredTable(
             discovery=discovery,
             place=place,
-            name=name_for(discovery.root, one.path, discovery.naming),
+            name=name_place(place, discovery.naming, discovery.root),
         )
         for one in fitting
         if len(place := place_of(discovery.root, one.path)) <= LONGEST_PLACE

@@ -13,11 +13,13 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
-from lakeui.catalog.roots import check_table_uri, storage_options
+from lakeui.catalog.roots import check_table_uri, split_table_uri, storage_options
 from lakeui.catalog.syncs import ask_for_sync
 
 LONGEST_PLACE = 2000
 _MAX_NAME = 255
+NAMING = "{path}"
+NAME_PARTS = re.compile(r"\{(path|name|parent)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
 
     Args:
         uri: its location, under an allowed root.
-        name: its name; the last part of its location by default.
+        name: its name; its path below the root, with dots, by default.
         by: the person who registers it; the caller has checked their rights.
 
     Raises:
@@ -91,7 +93,7 @@ def _check_location(uri: str, name: str) -> tuple[str, str]:
     if len(place) > LONGEST_PLACE:
         msg = f"The location has more than {LONGEST_PLACE} characters."
         raise RequestError(msg, "Move the table, or mount it elsewhere.", field="uri")
-    return place, _check_name(name or _name_of(place))
+    return place, _check_name(name or name_place(place))
 
 
 def _create_table_row(place: str, chosen: str, by: User | None) -> Table:
@@ -105,8 +107,20 @@ def _create_table_row(place: str, chosen: str, by: User | None) -> Table:
         ) from error
 
 
-def _name_of(place: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", place.rstrip("/").rpartition("/")[2]) or "table"
+def name_place(place: str, naming: str = NAMING, root: str = "") -> str:
+    """Propose a table's name by its path below a root, by default the one that contains it.
+
+    `{path}` is the path with dots, `{name}` its last part, `{parent}` the part before.
+    """
+    root, path = (root, place[len(root) :]) if root else split_table_uri(place)
+    above, *below = (
+        re.sub(r"[^\w.-]+", "_", part)
+        for part in (root.rstrip("/").rpartition("/")[2], *path.split("/"))
+    )
+    below = [part for part in below if part] or [above or "table"]
+    parent = below[-2] if len(below) > 1 else above
+    values = {"path": ".".join(below), "name": below[-1], "parent": parent}
+    return NAME_PARTS.sub(lambda match: values[match[1]], naming)[:_MAX_NAME]
 
 
 def _check_name(name: str) -> str:

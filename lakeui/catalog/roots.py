@@ -32,6 +32,14 @@ def check_source_uri(uri: str, field: str = "source.uri") -> str:
     return _check_uri(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS", field)
 
 
+def split_table_uri(uri: str) -> tuple[str, str]:
+    """Return the innermost root of a table's location and the path below it, "" for the root."""
+    roots = [_real(root).rstrip("/") for root in settings.TABLE_ROOTS]
+    above = [root for root in roots if f"{uri}/".startswith(f"{root}/")]
+    root = max(above, key=len, default=uri.rpartition("/")[0])
+    return root, uri[len(root) :].strip("/")
+
+
 def storage_options(uri: str) -> dict[str, str]:
     """Return the administrator's options for the longest prefix of the location."""
     prefixes: dict[str, dict[str, str]] = settings.TABLE_STORAGE_OPTIONS

@@ -5,7 +5,9 @@ mirror's hourly sums: nothing here scans all commits.
 
 The tables of the first page: filtered by attention, in the requested order.
 
-The first steps on an installation: a table, a schedule, a colleague. Each is done once there is one.
+The first steps on an installation: a table, a schedule, a program, a colleague.
+
+Each is done once there is one.
 
 The news of each table since a time: versions, aborted writes, failed jobs.
 
@@ -31,6 +33,7 @@ from lakeui.catalog.filters import count_by_table, most_by_table
 from lakeui.catalog.health import Health
 from lakeui.catalog.hours import UtcHour, commits_since, growth_since, hour_named
 from lakeui.catalog.models import HEAVY, Commit, Table
+from lakeui.conflicts.models import Pipeline
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.same_runs import UsualRun, usual_runs_of
@@ -197,6 +200,7 @@ class FirstStepKind(StrEnum):
 
     TABLE = "table"
     SCHEDULE = "schedule"
+    PROGRAM = "program"
     INVITE = "invite"
 
 
@@ -216,6 +220,7 @@ def first_steps(user: User) -> list[FirstStep]:
     (done,) = people.filter(pk=user.pk).values_list(
         Exists(Table.objects.filter(version__isnull=False)),
         Exists(Schedule.objects.all()),
+        Exists(Pipeline.objects.all()),
         Exists(people.exclude(pk=user.pk)),
     )
     steps = [FirstStep(step, is_done) for step, is_done in zip(FirstStepKind, done, strict=True)]

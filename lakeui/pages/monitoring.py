@@ -282,10 +282,10 @@ def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     form = ChannelForm(request.POST) if channel is None else ChannelChangeForm(request.POST)
     secret = _save_channel(form, channel) if form.is_valid() else ""
     if form.errors:
-        return _page(request, form, RuleForm(), channel=channel, status=400)
+        return _page(request, form, _rule_form(request), channel=channel, status=400)
     messages.success(request, f"{form.cleaned_data['name']} is kept. Send it a test.")
     if secret:
-        return _page(request, ChannelForm(), RuleForm(), secret=secret)
+        return _page(request, ChannelForm(), _rule_form(request), secret=secret)
     return redirect("alerts")
 
 
@@ -359,7 +359,9 @@ def _channel_form(request: HttpRequest) -> forms.Form:
 
 def _rule_form(request: HttpRequest) -> forms.Form:
     rule = _find_row(request, AlertRule, "rule")
-    return RuleForm(initial=_values_of(rule) if rule else None)
+    channels = AlertChannel.objects.values_list("pk", flat=True)[:2]
+    only = {"channel": channels[0]} if len(channels) == 1 else {}
+    return RuleForm(initial=_values_of(rule) if rule else only)
 
 
 def _values_of(row: AlertChannel | AlertRule) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from lakeui.catalog.filters import MAX_ID_DIGITS, match_words
 from lakeui.catalog.glossary import TERMS
 from lakeui.catalog.hours import commits_since
 from lakeui.catalog.models import Table
+from lakeui.catalog.roles import Role
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring import search as room
 from lakeui.monitoring.attention import CONDITIONS, Attention, WordedItem, attention
@@ -198,6 +199,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context |= _heat(request, day, now) | build_attention(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
         "at_work": list_running_jobs(request.user),
+        "reporter": Role.REPORTER.value,
         "first_steps": [] if hides_first_steps(request) else first_steps(request.user),  # type: ignore[arg-type]
         "looks": looks,
         "since": since,

@@ -120,18 +120,20 @@ def token_list(request: HttpRequest) -> HttpResponse:
     """Show the page; a POST creates a token, and only its answer shows the secret."""
     own = highest_role(request.user)
     form = TokenForm(request.POST or None, own) if own is not None else None
-    secret = ""
+    secret, reports = "", False
     if request.method == "POST":
         if form is None:
             msg = "A token needs a role, on all tables or on one."
             raise PermissionDenied(msg)
         if form.is_valid():
             secret = _create_token(request, form.cleaned_data)
+            reports = form.cleaned_data["role"] == Role.REPORTER
             form = TokenForm(None, own)  # type: ignore[arg-type]  # there was a form
     context = {
         "tokens": _tokens_of(request).order_by("-created"),
         "form": form,
         "secret": secret,
+        "reports": reports,
         "to_revoke": _find_token(request),
         "now": timezone.now(),
         "soon": timezone.now() + timedelta(days=SOON_DAYS),

@@ -7,9 +7,11 @@ A new table over another one's files or copies of them: the form of its job.
 Tables found below a root: previewed, and registered by choice.
 """
 
+from shlex import quote
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
@@ -46,15 +48,14 @@ class RegisterForm(forms.Form):
     uri = forms.CharField(
         label="Where it lies",
         max_length=2000,
-        help_text="The table's directory: a path, or an s3://, gs:// or az:// address, under one "
-        "of the roots an administrator allowed.",
+        help_text="The table's directory: a path, or an s3://, gs:// or az:// address.",
         widget=forms.TextInput(attrs=MONO | {"autofocus": True}),
     )
     name = forms.CharField(
         label="Name",
         max_length=255,
         required=False,
-        help_text="What to call it here. Left empty, the last part of its place.",
+        help_text="What to call it here. Left empty, its path below the root, with dots.",
         widget=forms.TextInput(attrs=MONO),
     )
 
@@ -75,7 +76,16 @@ def register(request: HttpRequest) -> HttpResponse:
     status = 400 if form.errors else 200
     body = {"uri": form["uri"].value() or "s3://lake/sales/orders", "name": form["name"].value()}
     act = {"address": "/api/v1/tables/", "body": body}
-    return render(request, "tables/register.html", {"form": form, "act": act}, status=status)
+    context = {"form": form, "act": act} | roots_context()
+    return render(request, "tables/register.html", context, status=status)
+
+
+def roots_context() -> dict[str, Any]:
+    """Return where tables may lie, and how an administrator allows another place."""
+    named = [root for root in settings.TABLE_ROOTS if root != str(settings.LAKE_HOME)]
+    variable = f"TABLE_ROOTS={quote(','.join([*named, '/path/to/tables']))}"
+    start = f"{variable} {settings.START_COMMAND}" if settings.EMBEDDED else ""
+    return {"roots": settings.TABLE_ROOTS, "roots_variable": variable, "roots_start": start}
 
 
 def blame(form: forms.Form, error: EngineError) -> None:
@@ -195,8 +205,7 @@ class DiscoverForm(forms.Form):
     root = forms.CharField(
         label="Root",
         max_length=2000,
-        help_text="A directory, or an s3://, gs:// or az:// address, under one of the roots an "
-        "administrator allowed.",
+        help_text="A directory, or an s3://, gs:// or az:// address.",
         widget=forms.TextInput(attrs=_MONO),
     )
     match = forms.CharField(
@@ -243,7 +252,8 @@ def discover(request: HttpRequest) -> HttpResponse:
         else:
             return redirect(_address(made))
     status = 400 if form.errors else 200
-    context = {"form": form, "twin": "/api/v1/discoveries/"} | _discovery_context(request)
+    context = {"form": form, "twin": "/api/v1/discoveries/"} | roots_context()
+    context |= _discovery_context(request)
     is_fragment = bool(request.htmx) and request.method == "GET"  # type: ignore[attr-defined]
     template = "tables/_discovery.html" if is_fragment else "tables/discover.html"
     return render(request, template, context, status=status)

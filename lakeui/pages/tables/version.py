@@ -2,15 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, urlencode
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import Count, F, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.http import content_disposition_header
 
 from lakeui.catalog.access import may
@@ -18,6 +21,7 @@ from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.isolation.reordering import find_out_of_order_among
+from lakeui.conflicts.models import PipelineTransaction
 from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.streams import streams_stopped_by
@@ -28,6 +32,12 @@ from lakeui.pages.table_head import table_head, visible_table
 _FILES_A_PAGE = 50
 _ACTIONS_SHOWN = 200
 _TELLING = ("operation", "path", "domain", "appId", "id")  # distinctive members of an action
+_NAME_SHOWN = 200
+_WORKSPACE_ORIGINS = (
+    ("Notebook", "notebook", "notebookId", "#notebook/"),
+    ("Workspace job", "job", "jobId", "#job/"),
+)
+"""Of a Databricks commit: the label, the member of commitInfo, its id, and its page."""
 _ORDERS = {
     "path": (F("action").asc(), F("path").asc()),
     "-size": (F("size_bytes").desc(nulls_last=True), F("path").asc()),
@@ -44,10 +54,21 @@ class RawAction:
     name: str
     text: str
     about: str = ""
+    said: Any = None
 
     @property
     def defines(self) -> bool:
         return self.name in {"metaData", "protocol"}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOrigin:
+    """A writer of the version outside of this installation; `address` is "" if unknown."""
+
+    label: str
+    text: str
+    address: str
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +95,8 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
     action = request.GET.get("action", "")
     around = table.commits.order_by("version").values_list("version", flat=True)
     actions = list(_raw_actions(commit.raw))
+    said = next((action.said for action in actions if action.name == "commitInfo"), None)
+    commit_info: Mapping[str, Any] = said if isinstance(said, dict) else {}
     files = Paginator(_files(request, commit, action), _FILES_A_PAGE).get_page(
         request.GET.get("page")
     )
@@ -95,6 +118,7 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "next": around.filter(version__gt=commit.version).first(),
         "effects": effects_of(table, commit.version),
         "streams": streams_stopped_by(commit, request.user),
+        "origins": _list_origins(commit, commit_info),
         "job": job_of_version(visible_jobs(request.user), table, commit.version),
         "files_touched": commit.files_added + commit.files_removed,
         "raw_actions": actions[:_ACTIONS_SHOWN],
@@ -103,6 +127,32 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "may_restore": may(request.user, "admin", table) and commit.version != table.version,
         "twin": f"/api/v1/tables/{table.pk}/versions/{commit.version}/",
     }
+
+
+def _list_origins(commit: Commit, commit_info: Mapping[str, Any]) -> list[VersionOrigin]:
+    """List the program, notebook and workspace job that wrote the version, as far as recorded."""
+    programs = PipelineTransaction.objects.filter(
+        table=commit.table_id, committed_version=commit.version, txn_id=commit.txn_id
+    )
+    origins = [
+        VersionOrigin(
+            "Program",
+            str(program.pipeline),
+            f"{reverse('conflict-list')}?{urlencode({'user': str(program.pipeline)})}",
+            " as ".join(filter(None, (program.host and f"on {program.host}", program.user_name))),
+        )
+        for program in programs.select_related("pipeline")[:1]
+    ]
+    base = settings.WORKSPACE_URL.rstrip("/")
+    for label, member, identifier, path in _WORKSPACE_ORIGINS:
+        facts = commit_info.get(member)
+        if not isinstance(facts, dict):
+            continue
+        if text := str(facts.get(identifier) or ""):
+            address = f"{base}/{path}{quote(text, safe='')}" if base else ""
+            name = str(facts.get("jobName") or "")[:_NAME_SHOWN]
+            origins.append(VersionOrigin(label, text[:_NAME_SHOWN], address, name))
+    return origins
 
 
 def _files(request: HttpRequest, commit: Commit, action: str) -> Any:  # noqa: ANN401 - a queryset
@@ -150,7 +200,8 @@ def _raw_action(name: str, said: object) -> RawAction:
     about = (
         next((said[key] for key in _TELLING if key in said), "") if isinstance(said, dict) else ""
     )
-    return RawAction(name, json.dumps(said, indent=2, ensure_ascii=False), str(about)[:200])
+    text = json.dumps(said, indent=2, ensure_ascii=False)
+    return RawAction(name, text, str(about)[:200], said)
 
 
 def _download(table: Table, commit: Commit) -> HttpResponse:

@@ -21,7 +21,6 @@ from lakeui.catalog.discovery import (
     dismiss,
     go_on,
     iter_directories,
-    name_for,
     register_found,
     repeat_due,
     request_discovery,
@@ -29,7 +28,7 @@ from lakeui.catalog.discovery import (
     wake_all,
 )
 from lakeui.catalog.models import Discovery, Table
-from lakeui.catalog.registration import request_registration
+from lakeui.catalog.registration import name_place, request_registration
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.monitoring.alerting.watch import AlertRound
 from lakeui.monitoring.attention_items import AttentionRequest
@@ -165,10 +164,15 @@ def test_directories_of_a_store_in_memory_are_found():
         ("eu/sales/orders", "{parent}_{name}", "sales_orders"),
         ("orders", "{parent}.{name}", "lake.orders"),
         ("", "{path}", "lake"),
+        ("sales 2026/ré-turns", "{path}", "sales_2026.ré-turns"),
     ],
 )
-def test_names_come_from_paths(path, naming, name):
-    assert name_for("/data/lake", path, naming) == name
+def test_a_table_has_one_name_whether_it_is_registered_or_found_below_the_root(
+    settings, path, naming, name
+):
+    settings.TABLE_ROOTS = ["/data", "/data/lake"]
+    place = f"/data/lake/{path}".rstrip("/")
+    assert name_place(place, naming) == name_place(place, naming, "/data/lake") == name
 
 
 def test_a_worker_searches_and_what_is_chosen_is_registered(lake):

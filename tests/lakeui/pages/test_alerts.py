@@ -55,6 +55,14 @@ def test_the_secret_is_shown_once_and_the_target_never(admin):
     assert secret not in rest
 
 
+def test_the_only_channel_is_chosen_in_a_new_rule(admin):
+    first = create_channel(admin)[1]
+    chosen = f'<option value="{first.pk}" selected>'
+    assert chosen in admin.get("/monitoring/alerts/").text
+    AlertChannel.objects.create(name="second", kind="webhook")
+    assert chosen not in admin.get("/monitoring/alerts/").text
+
+
 def test_a_channel_is_changed_and_keeps_its_target_where_none_is_entered(admin):
     _, channel = create_channel(admin)
     sealed = channel.sealed_target

@@ -1,8 +1,14 @@
-"""An empty installation begins with three steps, each ticked once there is what it makes."""
+"""An empty installation begins with four steps, each ticked once there is what it makes."""
+
+import html
+import re
 
 import pytest
+from django.utils import timezone
+from knox.models import get_token_model
 
 from lakeui.catalog.roles import Role
+from lakeui.conflicts.models import Pipeline
 from lakeui.jobs.models import Schedule
 from lakeui.monitoring.overview import first_steps
 from tests.lakeui.factories import make_table, make_user
@@ -28,14 +34,17 @@ def list_done(person):
 
 
 def test_each_step_is_ticked_once_it_is_done_and_all_are_gone_then(first):
-    assert list_done(first) == [False, False, False]
+    assert list_done(first) == [False] * 4
     table = make_table("a.b", version=None)
-    assert list_done(first) == [False, False, False]  # a job is still to create it
+    assert list_done(first) == [False] * 4  # a job is still to create it
     table.version = 0
     table.save()
-    assert list_done(first) == [True, False, False]
+    assert list_done(first) == [True, False, False, False]
     Schedule.objects.create(table=table, name="n", kind="optimize", cron="0 2 * * *", owner=first)
-    assert list_done(first) == [True, True, False]
+    assert list_done(first) == [True, True, False, False]
+    now = timezone.now()
+    Pipeline.objects.create(name="nightly", first_seen_at=now, last_seen_at=now)
+    assert list_done(first) == [True, True, True, False]
     make_user("second", Role.VIEWER)
     assert list_done(first) == []
 
@@ -45,10 +54,44 @@ def test_the_overview_leads_to_each_step(first):
     for address in (
         "/tables/register/",
         "/tables/upload/",
+        "/tables/discover/",
         "/schedules/new/",
         "/admin/auth/user/add/",
     ):
         assert f'href="{address}"' in body
+
+
+def test_a_program_is_shown_how_to_report_with_a_token_made_on_the_spot(first):
+    body = page(first).get("/").text.partition("See the conflicts of an existing program")[2]
+    form = body.partition("</form>")[0]
+    fields = dict(re.findall(r'name="(\w+)"\s+value="([^"]+)"', form))
+    made = page(first).post("/tokens/", fields)
+    (token,) = get_token_model().objects.all()
+    assert token.role == Role.REPORTER
+    lines = made.text.partition('id="report-lines">')[2].partition("</pre>")[0]
+    assert re.match(r"export LAKEUI_URL=http://testserver export LAKEUI_TOKEN=lake_\S{20,} ", lines)
+    assert "from lakeui.delta import reporting" in lines
+
+
+def test_a_new_job_without_any_table_leads_to_the_first(first):
+    body = page(first).get("/jobs/new/").text
+    assert 'href="/tables/register/"' in body
+    assert "An administrator gives it" not in body
+    viewer = page(make_user("other", Role.VIEWER)).get("/jobs/new/").text
+    assert "Registering needs the role maintainer" in viewer
+
+
+@pytest.mark.parametrize("address", ["/tables/register/", "/tables/discover/"])
+def test_the_roots_and_how_to_add_one_are_named(first, settings, address):
+    settings.TABLE_ROOTS, settings.LAKE_HOME = ["/data/my lake", "/home/lake"], "/home/lake"
+    settings.EMBEDDED = True
+    body = html.unescape(page(first).get(address).text)
+    assert "/data/my lake" in body
+    assert "TABLE_ROOTS='/data/my lake,/path/to/tables' make run" in body
+    settings.EMBEDDED = False
+    body = " ".join(html.unescape(page(first).get(address).text).split())
+    assert "make run" not in body
+    assert "for the web server and the workers, and restart them" in body
 
 
 def test_the_steps_can_be_hidden(first):
@@ -66,4 +109,6 @@ def test_who_cannot_take_them_is_not_led(role):
 
 def test_rest_says_the_steps(first):
     said = page(first).get("/api/v1/overview/").json()["first_steps"]
-    assert said == [{"step": step, "done": False} for step in ("table", "schedule", "invite")]
+    assert said == [
+        {"step": step, "done": False} for step in ("table", "schedule", "program", "invite")
+    ]

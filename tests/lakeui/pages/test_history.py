@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import CommitFile
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, Pipeline
 from lakeui.jobs.models import Job
 from tests.lakeui.factories import SCHEMA, make_commit, make_conflict, make_job
 
@@ -235,3 +235,29 @@ def test_a_file_that_only_got_another_vector_is_told_from_one_that_came(client_f
     assert files.count("~ new vector") == files.count("~ old vector") == 1
     assert ">+7</span> 11" in files
     assert files.count("− removed") == 1
+
+
+def test_a_version_leads_to_the_program_the_notebook_and_the_job_that_wrote_it(
+    client_for, lake, settings
+):
+    commit, now = lake.table.commits.get(version=3), timezone.now()
+    pipeline = Pipeline.objects.create(name="nightly", first_seen_at=now, last_seen_at=now)
+    pipeline.transactions.create(
+        table=lake.table, txn_id=commit.txn_id, committed_version=3, host="etl-3", user_name="ada",
+        reported_at=now,
+    )  # fmt: skip
+    job = {"jobId": "7", "jobName": "<b>nightly</b>"}
+    info = {"commitInfo": {"notebook": {"notebookId": "44/5"}, "job": job}}
+    lake.table.commits.filter(version=3).update(raw=json.dumps(info))
+    address = f"/tables/{lake.table.pk}/history/3/"
+    body = " ".join(client_for("viewer").get(address).text.split())
+    assert 'href="/conflicts/?user=pipeline+nightly">pipeline nightly</a> on etl-3 as ada' in body
+    assert '<span class="mono">44/5</span>' in body
+    assert "&lt;b&gt;nightly" in body
+    settings.WORKSPACE_URL = "https://adb-1.example/"
+    body = client_for("viewer").get(address).text
+    assert 'href="https://adb-1.example/#notebook/44%2F5"' in body
+    assert 'href="https://adb-1.example/#job/7"' in body
+    for odd in ({"notebook": [1], "job": "x"}, {"notebook": {"notebookId": None}, "job": {}}):
+        lake.table.commits.filter(version=3).update(raw=json.dumps({"commitInfo": odd}))
+        assert "Workspace job" not in client_for("viewer").get(address).text

@@ -16,12 +16,11 @@ from lakeui.catalog.discovery import (
     check_search,
     iter_directories,
     matches,
-    name_for,
     place_of,
     register_found,
 )
 from lakeui.catalog.models import Table
-from lakeui.catalog.registration import register_table
+from lakeui.catalog.registration import name_place, register_table
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.task_names import CATALOG_TABLES
 
@@ -141,7 +140,7 @@ def _rows(root: str, tables: list[Directory], naming: str) -> list[dict[str, str
     for one in tables:
         place = place_of(root, one.path)
         state = _state_of(place)
-        rows.append({"place": place, "name": name_for(root, one.path, naming), "state": state})
+        rows.append({"place": place, "name": name_place(place, naming, root), "state": state})
     return rows
 
 
