@@ -1,4 +1,6 @@
-"""ETags, and `If-Match` on changes of settings: nobody overwrites a change they have not seen.
+"""Headers that make requests safe to send again: `If-Match` and `Idempotency-Key`.
+
+ETags, and `If-Match` on changes of settings: nobody overwrites a change they have not seen.
 
 An ETag has two parts: the state, which a request may wait on and a change must name, and a digest
 of the answer. A 304 therefore always means an identical answer, for any reader.

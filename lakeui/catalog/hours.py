@@ -1,4 +1,6 @@
-"""Moments put together by the hour, in UTC, by the database itself.
+"""Hours, in UTC: sums of commits by the hour, and quiet hours.
+
+Moments put together by the hour, in UTC, by the database itself.
 
 Tolerance for the clocks of hosts that write here.
 

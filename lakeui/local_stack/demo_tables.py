@@ -1,4 +1,6 @@
-"""sales.order_items: partitioned, without deletion vectors; files decide, and writes are aborted.
+"""Tables of the demo lake, and the steps of their story.
+
+sales.order_items: partitioned, without deletion vectors; files decide, and writes are aborted.
 
 Events with settings, telemetry in many small files, and visits rebuilt each night.
 

@@ -1,4 +1,4 @@
-"""Who looks at an address finds its view, its template and its JSON twin under the same name."""
+"""Who looks at an address finds its view, its template and its JSON twin under the same subject."""
 
 import re
 from importlib import import_module
@@ -47,22 +47,22 @@ def _page_name(address: str) -> str:
     return f"{steps[0]}/{steps[-1].replace('-', '_')}"
 
 
-def _module(path: str) -> str:
-    """`subject/name` of the module that an address is answered by."""
+def _subject(path: str) -> str:
+    """The subject of the module that an address is answered by: `lakeui.pages.SUBJECT[.NAME]`."""
     view = resolve(path).func
-    module = getattr(view, "cls", getattr(view, "view_class", view)).__module__
-    return "/".join(module.split(".")[2:])
+    return getattr(view, "cls", getattr(view, "view_class", view)).__module__.split(".")[2]
 
 
 @pytest.mark.parametrize("page", sorted({*PAGES} - PARTS))
-def test_an_address_its_view_its_template_and_its_json_go_by_one_name(client_for, lake, page):
+def test_an_address_its_view_its_template_and_its_json_share_a_subject(client_for, lake, page):
     name, path = _page_name(PAGES[page]), lake.paths()[page]
     response = client_for("owner").get(path)
     shown = response.templates[0].name.removesuffix(".html")
-    assert _module(urlsplit(path).path) == name
+    subject = name.split("/")[0]
+    assert _subject(urlsplit(path).path) == subject
     assert shown == name or shown in OF_A_LIST
     if twin := response.context.get("twin"):
-        assert _module(urlsplit(twin).path) == name
+        assert _subject(urlsplit(twin).path) == subject
 
 
 @pytest.mark.parametrize(
