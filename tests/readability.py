@@ -427,7 +427,7 @@ def main() -> None:
 
 def _measure_requests() -> dict[str, str]:
     """Return the counts that the test of the requests prints; it has the lake and the database."""
-    test = "tests/workers/test_request_files.py"
+    test = "tests/workers/test_request_costs.py"
     ended = subprocess.run(  # noqa: S603 - our own test
         [sys.executable, "-m", "pytest", test, "-q", "-s", "-p", "no:cacheprovider"],
         cwd=ROOT,
@@ -435,7 +435,7 @@ def _measure_requests() -> dict[str, str]:
         text=True,
         check=False,
     )
-    return dict(re.findall(r"^(.+?): (\d+) files$", ended.stdout, flags=re.M))
+    return dict(re.findall(r"^(.+?): (\d+) files", ended.stdout, flags=re.M))
 
 
 if __name__ == "__main__":

@@ -84,11 +84,13 @@ def point_celery_to(url: str) -> None:
 class WorkerProcess:
     """A Celery worker; `kill` ends it as a machine failure would."""
 
-    def __init__(self, queue: str, broker_url: str, log: Path) -> None:
+    def __init__(self, queue: str, broker_url: str, log: Path, include: str = "") -> None:
+        """Start it; `include` names a module with further tasks."""
         self.log = log
         command = [sys.executable, "-m", "celery", "-A", "workers.celery", "worker"]
         pool = ["-P", "prefork", "-c", "2"] if queue == "reads" else ["-P", "threads", "-c", "4"]
         options = [*pool, "-Q", queue, "-n", f"{queue}-{log.stem}@test"]
+        options += ["-I", include] if include else []
         with log.open("w") as out:
             self._process = subprocess.Popen(  # noqa: S603
                 [*command, *options, "--without-gossip", "--without-mingle", "-l", "INFO"],
@@ -150,6 +152,7 @@ def _environment(broker_url: str) -> dict[str, str]:
         "JOB_HEARTBEAT_SECONDS": "1",
         "REHEARSAL_LIMIT_SECONDS": "30",
         "READ_SECONDS": str(settings.READ_SECONDS),
+        "DRY_RUN_SECONDS": str(settings.DRY_RUN_SECONDS),
         "READ_BYTES": str(settings.READ_BYTES),
     }
 

@@ -32,7 +32,7 @@ from lakeui.jobs.command_rules import readable_table
 from lakeui.task_names import READ_CONFLICT_ROWS, TRY_FIXES
 from workers.job_tables import open_table
 from workers.preview import column_texts, row_texts
-from workers.reads import note_failure
+from workers.reads import ReadTask, note_failure
 
 SECONDS = 20
 """All trials of a conflict together take no longer."""
@@ -43,7 +43,7 @@ _NOT_FAITHFUL = TrialOutcome(
 )
 
 
-@app.task(name=TRY_FIXES)
+@app.task(name=TRY_FIXES, base=ReadTask)
 def try_fixes(trials_id: int) -> None:
     """Try the fixes requested by a conflict's page, or record why they cannot be tried."""
     related = ("conflict__table", "conflict__job__requested_by", "conflict__transaction")
@@ -108,7 +108,7 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
 _ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
 
 
-@app.task(name=READ_CONFLICT_ROWS)
+@app.task(name=READ_CONFLICT_ROWS, base=ReadTask)
 def read_conflict_rows(rows_id: int) -> None:
     """Read the rows requested by a conflict's page, or record why they cannot be read."""
     forget_old_rows()

@@ -232,7 +232,7 @@ class Heartbeat:
             raise TimeLimitError(self._time_limit_s)
 
     def __enter__(self) -> Self:
-        if leases.is_cancelled(self._lease):  # known before the work begins
+        if self._lease.job.cancel_requested_at is not None:  # known before the work begins
             self._cancelled.set()
         self._thread.start()
         return self

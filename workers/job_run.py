@@ -77,19 +77,20 @@ def run_attempt(lease: leases.Lease) -> None:
     trace_attempts(lease)
 
 
-def end_at_time_limit(job_id: UUID) -> None:
-    """End a dry run whose process was ended because it ran on beyond its time limit."""
-    job = Job.objects.select_related("table").filter(pk=job_id, state__in=Job.AT_WORK).first()
+def end_dry_run(job_id: UUID, error: EngineError | None = None) -> None:
+    """End a dry run whose process could not: by an error, else by its time limit."""
+    running = Job.objects.filter(pk=job_id, state__in=Job.AT_WORK, dry_run=True)
+    job = running.select_related("table").first()
     if job is None:
         return
-    lease = leases.Lease(job.pk, job.worker, job.fence, job.attempts)
-    error = TimeLimitError(job.time_limit_s or settings.DRY_RUN_SECONDS)
+    lease = leases.Lease(job, job.worker, job.fence, job.attempts)
+    error = error or TimeLimitError(job.time_limit_s or settings.DRY_RUN_SECONDS)
     _finish(job, lease, _end_as_failed(Job.State.FAILED, Outcome.FAILED, error))
     announce_end(job_id)
 
 
 def _attempt(lease: leases.Lease) -> None:
-    job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
+    job = lease.job
     _note_session(job, lease)
     with Heartbeat(lease, job.time_limit_s) as heartbeat:
         stages = heartbeat.progress.stages

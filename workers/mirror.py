@@ -6,17 +6,20 @@ VACUUM goes by the age that the store gives a file, which the log does not know:
 copied yesterday has old removals in its log, and young files.
 """
 
+import logging
 from datetime import timedelta
 from functools import partial
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from engine.clock import Clock, SystemClock
 from engine.commands.model import Vacuum
 from engine.errors import EngineError
 from engine.operations.execution import Execution
 from engine.operations.maintenance.vacuum import vacuum
 from engine.operations.options import RunOptions
+from engine.spark.jobs import ProgressCallback
 from lakeui.catalog.discovery import search, wake
 from lakeui.catalog.health import may_vacuum_be_due
 from lakeui.catalog.mirror import refresh_table
@@ -30,11 +33,19 @@ from lakeui.jobs.writers import active_jobs
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE, LOOK_AT_ORDER, MIRROR_ALL, MIRROR_TABLE
 from workers.job_tables import oldest_other_start_ms, open_table
 
+logger = logging.getLogger(__name__)
+
 PAUSE = timedelta(hours=1)
-"""Between two measurements of a table, unless a VACUUM ended meanwhile."""
+"""Between two measurements of a table, failed ones too, unless a VACUUM ended meanwhile."""
+SECONDS = 60
+"""A measurement is given up after this time: the worker has other tables to sync."""
 
 
-def measure_vacuum(table: Table) -> None:
+class SlowStoreError(Exception):
+    """The store took longer to list a table than a measurement may."""
+
+
+def measure_vacuum(table: Table, clock: Clock | None = None) -> None:
     """Record what a dry run of VACUUM deletes, where by the log it may be much; else nothing."""
     row, now = Table.objects.filter(pk=table.pk, mirror_error_code=""), timezone.now()
     times = row.values_list("vacuum_measured_at", "last_vacuum_at").first()
@@ -45,16 +56,31 @@ def measure_vacuum(table: Table) -> None:
         return
     if last and now - PAUSE < last <= now and last >= (vacuumed_at or last):
         return
-    options = RunOptions(
-        dry_run=True, running_since=partial(oldest_other_start_ms, Job(table=table))
-    )
+    sums: dict[str, int] = {}
     try:
+        options = RunOptions(
+            dry_run=True,
+            running_since=partial(oldest_other_start_ms, Job(table=table)),
+            progress=_limit_time(clock or SystemClock()),
+        )
         plan = vacuum(Vacuum(), Execution(open_table(table.uri), options=options)).plan
+        if plan is not None:
+            sums = {"vacuum_file_count": plan.file_count, "vacuum_bytes": plan.size_bytes}
     except EngineError:  # the sync says what is wrong
-        return
-    if plan is not None:
-        sums = {"vacuum_file_count": plan.file_count, "vacuum_bytes": plan.size_bytes}
-        row.update(**sums, vacuum_measured_at=now)
+        pass
+    except Exception:  # a sync must not fail for it
+        logger.exception("What VACUUM can delete of %s could not be measured", table.name)
+    row.update(**sums, vacuum_measured_at=now)
+
+
+def _limit_time(clock: Clock) -> ProgressCallback:
+    until_s = clock.monotonic_s() + SECONDS
+
+    def check(_progress: object) -> None:
+        if clock.monotonic_s() > until_s:
+            raise SlowStoreError
+
+    return check
 
 
 _STALE_S = 60

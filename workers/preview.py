@@ -35,7 +35,7 @@ from lakeui.catalog.previews import (
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
-from workers.reads import note_failure
+from workers.reads import ReadTask, note_failure
 
 
 def row_texts(rows: pa.Table) -> list[list[str | None]]:
@@ -207,7 +207,7 @@ _ANSWER = (
 )  # fmt: skip
 
 
-@app.task(name=PREVIEW_TABLE)
+@app.task(name=PREVIEW_TABLE, base=ReadTask)
 def preview_table(preview_id: int) -> None:
     """Read the rows of a preview, or record why they cannot be read."""
     forget_old_previews()

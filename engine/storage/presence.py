@@ -14,6 +14,7 @@ Answer = TypeVar("Answer")
 
 _AT_ONCE, _READERS, _AHEAD = 16, 8, 64
 _LISTED_FROM = 64
+_NOTED_FILES = 1000
 _LISTED_FOR_ONE = 12
 """Listing about this many files costs as much as one request by name."""
 
@@ -27,15 +28,19 @@ class StoreListing:
     listed: Mapping[str, FileStatus] | None = None
 
     @classmethod
-    def list_store(cls, store: Store) -> "StoreListing":
+    def list_store(
+        cls, store: Store, note: Callable[[int], object] = lambda _count: None
+    ) -> "StoreListing":
         """List everything in a store; on a local one, only names are read.
+
+        `note` is told the number of listed files now and then, and may raise to end the listing.
 
         Raises:
             StorageError: it cannot be listed.
         """
         if isinstance(store, LocalStore):
-            return cls(store, list(store.list_paths()))
-        listed = {file.path: file for file in store.list_all()}
+            return cls(store, list(_iter_noted(store.list_paths(), note)))
+        listed = {file.path: file for file in _iter_noted(store.list_all(), note)}
         return cls(store, listed.keys(), listed)
 
     def statuses(self, paths: Iterable[str]) -> list[FileStatus]:
@@ -49,6 +54,13 @@ class StoreListing:
         if isinstance(self.store, LocalStore):
             return list(self.store.stat_many(paths))
         return statuses_of(self.store, list(paths))
+
+
+def _iter_noted(files: Iterable[Item], note: Callable[[int], object]) -> Iterator[Item]:
+    for count, file in enumerate(files, 1):
+        if count % _NOTED_FILES == 0:
+            note(count)
+        yield file
 
 
 def find_missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:

@@ -1,4 +1,4 @@
-"""The lake's operation: alerts, workers, queues, Spark, jobs by the hour, the mirror.
+"""The lake's operation: alerts, workers, queues, Spark, jobs, the mirror, reads for people.
 
 Whether the installation can work, for clients of REST alone.
 
@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.generics import GenericAPIView, ListAPIView, get_object_or_404
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -35,6 +36,8 @@ from lakeui.api.serializers.monitoring import (
 )
 from lakeui.api.table_views import require
 from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.models import RowRead
+from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
 from lakeui.monitoring.alerting.channels import (
     change_channel,
     change_rule,
@@ -176,6 +179,58 @@ class Monitoring(APIView):
             "unread_tables": tables.filter(mirrored_at__isnull=True, mirror_error_code="").count(),
         }
         return Response(MonitoringSerializer(body).data)
+
+
+class ReadSerializer(serializers.ModelSerializer[RowRead]):
+    """A read of rows for a person: waiting, or running on a worker."""
+
+    table = serializers.CharField(source="table.name", read_only=True)
+    requested_by = serializers.CharField(
+        source="requested_by.username", default=None, allow_null=True, read_only=True
+    )
+
+    class Meta:
+        model = RowRead
+        fields = [
+            "id",
+            "table_id",
+            "table",
+            "subject",
+            "requested_by",
+            "asked_at",
+            "began_at",
+            "worker",
+        ]
+
+
+class ReadList(ListAPIView[RowRead]):
+    """The reads of tables you may see that wait or run."""
+
+    queryset = RowRead.objects.none()
+    serializer_class = ReadSerializer
+
+    def get_queryset(self) -> QuerySet[RowRead]:
+        return list_reads(self.request.user)
+
+
+class ReadCancel(GenericAPIView[RowRead]):
+    """Cancel a read: your own, or one of a table that you may maintain."""
+
+    queryset = RowRead.objects.none()
+    serializer_class = ReadSerializer
+    lookup_url_kwarg = "read_id"
+
+    def get_queryset(self) -> QuerySet[RowRead]:
+        return list_reads(self.request.user)
+
+    @extend_schema(request=None, responses={204: None})
+    def post(self, request: Request, read_id: Any) -> Response:
+        read = self.get_object()
+        refuse_all(request)
+        if not filter_cancellable(self.get_queryset(), request.user).filter(pk=read_id).exists():
+            raise PermissionDenied
+        cancel_read(read)
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class HealthSerializer(serializers.Serializer[Any]):

@@ -10,12 +10,6 @@ from rest_framework.request import Request
 
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.monitoring.table_health import annotate_health
-
-
-def tables_with_health(request: Request) -> QuerySet[Any]:
-    """Return the tables visible to this caller, each with its health."""
-    return annotate_health(visible_tables(request.user))
 
 
 def require(request: Request, action: str, table: Table | None = None) -> None:
@@ -28,9 +22,11 @@ def require(request: Request, action: str, table: Table | None = None) -> None:
 class TableScopedView(GenericAPIView[Any]):
     """A view below one table. Who may not see the table gets 404."""
 
+    def list_tables(self) -> QuerySet[Any]:
+        """Return the tables visible to the caller."""
+        return visible_tables(self.request.user)
+
     @cached_property
     def table(self) -> Table:
-        table: Table = get_object_or_404(
-            tables_with_health(self.request), pk=self.kwargs["table_id"]
-        )
+        table: Table = get_object_or_404(self.list_tables(), pk=self.kwargs["table_id"])
         return table

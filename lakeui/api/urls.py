@@ -45,6 +45,8 @@ from lakeui.api.monitoring import (
     DeliveryList,
     HealthView,
     Monitoring,
+    ReadCancel,
+    ReadList,
     RuleDetail,
     RuleList,
 )
@@ -196,6 +198,8 @@ urlpatterns: list[URLPattern] = [
     path("sessions/<uuid:session_id>/", SessionDetail.as_view(), name="session"),
     path("monitoring/", Monitoring.as_view(), name="monitoring"),
     path("monitoring/alerts/", Alerts.as_view(), name="alerts"),
+    path("monitoring/reads/", ReadList.as_view(), name="reads"),
+    path("monitoring/reads/<uuid:read_id>:cancel", ReadCancel.as_view(), name="read-cancel"),
     path("alerts/channels/", ChannelList.as_view(), name="alert-channels"),
     path("alerts/channels/<int:channel_id>/", ChannelDetail.as_view(), name="alert-channel"),
     path("alerts/channels/<int:channel_id>:test", ChannelTest.as_view(), name="alert-test"),

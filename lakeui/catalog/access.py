@@ -37,10 +37,11 @@ def role_of(user: Person, table: Table | None = None) -> Role | None:
     """Return a person's role on a table, or on every table if none is named; None: sees nothing."""
     if not isinstance(user, User) or not user.is_active:
         return None
-    roles = [
-        role for role in (_global_role(user), _find_granted_role(user, table)) if role is not None
-    ]
-    role = _apply_ceiling(user, max(roles)) if roles else None
+    role = _global_role(user)
+    if role is not Role.ADMIN:  # no grant raises an administrator
+        granted = _find_granted_role(user, table)
+        role = max((one for one in (role, granted) if one is not None), default=None)
+    role = role if role is None else _apply_ceiling(user, role)
     return role if role is not None and role >= Role.VIEWER else None
 
 

@@ -8,11 +8,11 @@ why it is stale; nothing is raised, because a page must not fail for a table.
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Max
+from django.db.models import Max, Subquery
 from django.db.models.functions import Substr
 from django.utils import timezone
 
@@ -36,7 +36,6 @@ from lakeui.catalog.table_cache import (
     HELD_TABLES,
     DeadFiles,
     HeldTable,
-    LiveChanges,
     UnfitError,
     vacuum_horizon_ms,
 )
@@ -103,33 +102,33 @@ def _refresh(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
     uri = check_table_uri(table.uri)
     store = open_store(uri, storage_options(uri))
     holds = None if rebuild or table.version is None else _holds_newest(table, store)
-    if holds and not table.mirror_error_code and _ends_with_mirror(table, store):
-        _record_success(table)
-        return 0
+    files = None
+    if holds and not table.mirror_error_code:
+        mirrored_version = table.version or 0
+        first = HELD_TABLES.first_listed(_key(table, store), mirrored_version)
+        files = list_log_files(store, first)  # once: mirrored and followed below
+        if not any(_is_commit(file) and file.version > mirrored_version for file in files):
+            _set(table, **_success_fields(table))
+            return 0
     is_stale = rebuild or holds is False  # rebuilt on request, or the directory was replaced
     forgets = is_stale and bool(list_versions(store))  # an unreachable store deletes nothing
     if forgets:
         forget_mirror(table)
     # first: readable even if the snapshot is not
-    mirrored, state = _mirror_commits(table, store, progress, anew=forgets)
+    mirrored, state, commits = _mirror_commits(table, store, progress, files, anew=forgets)
     progress(TableSync.Stage.SNAPSHOT)
-    if holds and not table.mirror_error_code and _follow(table, store):
-        _record_success(table)
+    if files is not None and _follow(table, store, files, commits):
         return mirrored
     snapshot = DeltaTable(store).snapshot() if state is None else Snapshot(store, state)
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table has replaced it
         forget_mirror(table)
-        mirrored, _ = _mirror_commits(table, store, progress, anew=True)
+        mirrored, *_ = _mirror_commits(table, store, progress, anew=True)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         progress(TableSync.Stage.ROWS)
         _write_anew(table, snapshot)
-    _record_success(table)
+    _set(table, **_success_fields(table))
     return mirrored
-
-
-def _ends_with_mirror(table: Table, store: Store) -> bool:
-    return list_versions(store, table.version or 0) == [table.version]
 
 
 def _holds_newest(table: Table, store: Store) -> bool | None:
@@ -153,24 +152,30 @@ def _holds_newest(table: Table, store: Store) -> bool | None:
 
 
 def _mirror_commits(
-    table: Table, store: Store, progress: ReadProgress, *, anew: bool = False
-) -> tuple[int, TableState | None]:
+    table: Table,
+    store: Store,
+    progress: ReadProgress,
+    files: Sequence[LogFile] | None = None,
+    *,
+    anew: bool = False,
+) -> tuple[int, TableState | None, list[LogCommit]]:
     """Mirror the versions after the latest mirrored one; `anew` all versions of the log.
 
-    Return their number, and the table's state if the log was read from its first version. Another
-    refresh may have added the latest version since the mirror was deleted.
+    Return their number, the table's state if the log was read from its first version, and the
+    commits if `files`, the log's files since the mirrored version, were given and are small.
+    Another refresh may have added the latest version since the mirror was deleted.
     """
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
     newest = -1 if mirrored is None or anew else mirrored
-    files = list_log_files(store, newest + 1)
-    commits = [file for file in files if _is_commit(file) and file.version > newest]
-    whole = whole_log(files) if newest < 0 else ()
+    listed = list_log_files(store, newest + 1) if files is None else files
+    commits = [file for file in listed if _is_commit(file) and file.version > newest]
+    whole = whole_log(listed) if newest < 0 else ()
     written = _write_in_batches(table, store, commits, progress)
     if whole:
-        return len(commits), replay(store, whole, written)
-    for _ in written:
-        continue
-    return len(commits), None
+        return len(commits), replay(store, whole, written), []
+    is_small = sum(file.status.size_bytes for file in commits) <= _BATCH_BYTES
+    keeps = files is not None and is_small
+    return len(commits), None, [commit for commit in written if keeps]
 
 
 def _is_commit(file: LogFile) -> bool:
@@ -258,39 +263,39 @@ def _key(table: Table, store: Store) -> tuple[object, str]:
     return table.pk, store.root
 
 
-def _follow(table: Table, store: Store) -> bool:
-    """Bring a held table's mirror to the latest version; return False if it must be read anew."""
+def _follow(
+    table: Table, store: Store, files: Sequence[LogFile], read: Sequence[LogCommit]
+) -> bool:
+    """Bring a held table's mirror to the latest version; return False if it must be read anew.
+
+    `files` are the log's since the held version, `read` those of their commits that were read.
+    """
     held = HELD_TABLES.take(_key(table, store))
     if held is None or held.cap != settings.MIRROR_MAX_LIVE_FILES:
         return False
-    written = Table.objects.values_list("version", flat=True).get(pk=table.pk)
     try:
-        commits = held.commits_since(store)
-        held.advance([commit for commit in commits if commit.version <= (written or 0)])
-        before = held.fields()
-        changes = held.advance([commit for commit in commits if commit.version > (written or 0)])
-        if held.dead.since_ms != vacuum_horizon_ms(
-            _last_vacuum_time(table), held.dead.retention_ms
-        ):
-            return False
-        _write_changes(table, before, held.fields(), changes)
+        _write_changes(table, held, held.commits_since(store, files, read))
     except UnfitError:
         return False
     HELD_TABLES.keep(_key(table, store), held)
     return True
 
 
-def _write_changes(
-    table: Table, before: dict[str, Any], fields: dict[str, Any], changes: LiveChanges
-) -> None:
-    """Write differences from the mirrored version, if that is the expected one.
+def _write_changes(table: Table, held: HeldTable, commits: Sequence[LogCommit]) -> None:
+    """Advance a held table, and write the differences from the mirrored version.
 
     Raises:
-        UnfitError: it is not, and nothing was written.
+        UnfitError: the mirror is not that of the held table, and nothing was written.
     """
     with transaction.atomic():
         current = Table.objects.select_for_update().get(pk=table.pk)
-        if any(getattr(current, name) != value for name, value in before.items()):
+        written = current.version or 0
+        held.advance([commit for commit in commits if commit.version <= written])
+        if any(getattr(current, name) != value for name, value in held.fields().items()):
+            raise UnfitError
+        changes = held.advance([commit for commit in commits if commit.version > written])
+        horizon_ms = vacuum_horizon_ms(current.last_vacuum_at, held.dead.retention_ms)
+        if held.dead.since_ms != horizon_ms:
             raise UnfitError
         rows = LiveFile.objects.filter(table=table)
         paths, gone = changes.leaving, 0
@@ -300,10 +305,7 @@ def _write_changes(
             raise UnfitError
         coming = MirroredFiles.choose(changes.coming)
         insert_rows(LiveFile, coming.rows(table, set(coming.keys)))
-        fields |= _history_fields(table)
-        Table.objects.filter(pk=table.pk).update(**fields)
-    for name, value in fields.items():
-        setattr(table, name, value)
+        _set(table, **held.fields(), **_history_fields(table), **_success_fields(table))
 
 
 def _write_snapshot(table: Table, fields: dict[str, object], live: MirroredFiles) -> None:
@@ -313,20 +315,20 @@ def _write_snapshot(table: Table, fields: dict[str, object], live: MirroredFiles
             return  # another refresh saw more
         _replace_live_files(table, live)
         fields |= {"live_files_mirrored": len(live.keys), **_history_fields(table)}
-        Table.objects.filter(pk=table.pk).update(**fields)
-    for name, value in fields.items():
-        setattr(table, name, value)
+        _set(table, **fields)
 
 
 def _history_fields(table: Table) -> dict[str, object]:
-    history = Commit.objects.filter(table=table)
-    newest = history.order_by("-version").defer("raw").first()
-    oldest = history.order_by("version").only("version").first()
+    history = Commit.objects.filter(table=table).order_by("-version")
+    first = Subquery(history.reverse().values("version")[:1])
+    columns = ("committed_at", "operation", "user_name", "engine_info")
+    row = history.annotate(first=first).values_list("first", *columns).first()
+    earliest, at, operation, user_name, engine_info = row or (None, None, "", "", "")
     return {
-        "earliest_version": oldest.version if oldest else None,
-        "last_commit_at": newest.committed_at if newest else None,
-        "last_operation": newest.operation if newest else "",
-        "last_writer": (newest.user_name or newest.engine_info) if newest else "",
+        "earliest_version": earliest,
+        "last_commit_at": at,
+        "last_operation": operation,
+        "last_writer": user_name or engine_info,
     }
 
 
@@ -371,11 +373,13 @@ def forget_mirror(table: Table) -> None:
         _set(table, live_files_mirrored=0, **gone)
 
 
-def _record_success(table: Table) -> None:
+def _success_fields(table: Table) -> dict[str, object]:
     now = timezone.now()
-    _set(table, mirrored_at=now, mirror_tried_at=now, mirror_error_code="", mirror_error="")
+    recovered: dict[str, object] = {}
     if table.mirror_failed_at is not None or table.mirror_tries:
-        _set(table, mirror_failed_at=None, mirror_tries=0)
+        recovered = {"mirror_failed_at": None, "mirror_tries": 0}
+    said = {"mirror_error_code": "", "mirror_error": ""}
+    return {"mirrored_at": now, "mirror_tried_at": now, **said, **recovered}
 
 
 _REMEDIES = {

@@ -14,7 +14,7 @@ from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.expressions.parse import parse_condition
 from engine.schema.types import parse_schema
 from lakeui.catalog.models import Preview, Table
-from lakeui.catalog.reads import PATIENCE, check_room, note_read, send_read
+from lakeui.catalog.reads import PATIENCE, check_room, end_lost_reads, note_read, send_read
 from lakeui.task_names import PREVIEW_TABLE
 
 PREVIEW_ROWS = 100
@@ -48,6 +48,7 @@ def ask_for_preview(
         OperationalError, OSError: the broker cannot be reached.
     """
     forget_old_previews()
+    end_lost_reads()
     now = timezone.now()
     request: dict[str, Any] = {"version": version, "where": where, **more}
     digest = Preview(**request).digest_of_request()

@@ -58,6 +58,16 @@ class ReadStoppedError(EngineError, code="LAKE_READ_STOPPED", sqlstate="54000"):
         return cls(f"{size // 1024**2:,} MiB of memory")
 
 
+class ReadLostError(EngineError, code="LAKE_READ_LOST", sqlstate="57014"):
+    """No worker answered a read in time."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No worker answered in time.",
+            "Request it again. If that happens often, more workers for reads are needed.",
+        )
+
+
 class ReadCancelledError(EngineError, code="LAKE_READ_CANCELLED", sqlstate="57014"):
     """A person cancelled the read."""
 
@@ -76,7 +86,6 @@ def check_room(by: User | None) -> None:
     if by is None:
         return
     lock_person(by)
-    _forget_abandoned()
     count = RowRead.objects.filter(requested_by=by).count()
     if count >= settings.READS_PER_PERSON:
         raise TooManyReadsError(count)
@@ -123,8 +132,17 @@ def send_read(read: RowRead, task: str, answer: Model, earlier: Model | None) ->
 
 
 def live_reads() -> QuerySet[RowRead]:
-    """Return the reads that wait or run, without those whose worker died."""
-    return RowRead.objects.filter(asked_at__gte=timezone.now() - PATIENCE)
+    """Return the reads that wait or run, without those that no worker answers any more."""
+    return RowRead.objects.exclude(_is_lost())
+
+
+def end_lost_reads() -> None:
+    """Answer the reads that no worker took in time, or whose worker died with its machine.
+
+    Call it outside the transaction that records a read, before looking for an earlier request.
+    """
+    for read_id in RowRead.objects.filter(_is_lost()).values_list("pk", flat=True):
+        stop_read(read_id, ReadLostError())
 
 
 def list_reads(reader: Person) -> QuerySet[RowRead]:
@@ -161,6 +179,6 @@ def stop_read(read_id: UUID, error: EngineError) -> None:
     read.delete()
 
 
-def _forget_abandoned() -> None:
-    """Remove the reads whose worker died with its machine."""
-    RowRead.objects.filter(asked_at__lt=timezone.now() - PATIENCE).delete()
+def _is_lost() -> Q:
+    now = timezone.now()
+    return Q(asked_at__lt=now - PATIENCE) | Q(began_at=None, asked_at__lt=now - _QUEUED)

@@ -37,7 +37,7 @@ from engine.log.commits import LogCommit, read_commit
 from engine.log.file_table import files_table
 from engine.log.paths import commit_path
 from engine.log.replay import keep_newest
-from engine.log.segment import complete_checkpoints, list_log_files, newer_segment, read_hint
+from engine.log.segment import LogFile, complete_checkpoints, newer_segment, read_hint
 from engine.log.tip import Tip
 from engine.snapshot.snapshot import Snapshot, list_files
 from engine.storage.base import Store
@@ -319,17 +319,25 @@ class HeldTable:
             "live_files_mirrored": len(self.mirrored),
         }
 
-    def commits_since(self, store: Store) -> list[LogCommit]:
+    @property
+    def first_listed(self) -> int:
+        """The version from which the log must be listed to find the commits after its own."""
+        return self.version if self.checkpoint_version is None else self.checkpoint_version
+
+    def commits_since(
+        self, store: Store, files: Sequence[LogFile], read: Iterable[LogCommit] = ()
+    ) -> list[LogCommit]:
         """Return the commits after its version.
+
+        `files` are the log's since `first_listed` or before, `read` commits that were read already.
 
         Raises:
             UnfitError: they cannot bring it to the latest version.
         """
-        read_from = self.checkpoint_version
-        if read_from is None and read_hint(store) is not None:
+        if self.checkpoint_version is None and read_hint(store) is not None:
             raise UnfitError
-        files = list_log_files(store, self.version if read_from is None else read_from)
-        if any(checkpoint.version != read_from for checkpoint in complete_checkpoints(files)):
+        listed = [file for file in files if file.version >= self.first_listed]
+        if any(one.version != self.checkpoint_version for one in complete_checkpoints(listed)):
             raise UnfitError
         tip = next((file.status for file in files if file.path == self.tip.file.path), None)
         if tip is None or not tip.is_unchanged(self.tip.file):
@@ -339,10 +347,14 @@ class HeldTable:
         )
         if segment is None or len(segment.commits) > _MOST_COMMITS:
             raise UnfitError
-        if sum(file.status.size_bytes for file in segment.commits) > _MOST_BYTES:
+        commits = segment.commits
+        if sum(file.status.size_bytes for file in commits) > _MOST_BYTES:
             raise UnfitError
+        by_version = {commit.version: commit for commit in read}
         try:
-            return [read_commit(store, file.version) for file in segment.commits]
+            return [
+                by_version.get(file.version) or read_commit(store, file.version) for file in commits
+            ]
         except FileMissingError as error:
             raise UnfitError from error
 
@@ -440,6 +452,12 @@ class HeldTables:
         self._lock = Lock()
         self._tables: OrderedDict[object, tuple[HeldTable, int]] = OrderedDict()
         self._size = 0
+
+    def first_listed(self, key: object, mirrored_version: int) -> int:
+        """Return the version from which to list the log of a table, held or not."""
+        with self._lock:
+            held, _ = self._tables.get(key, (None, 0))
+            return mirrored_version if held is None else min(mirrored_version, held.first_listed)
 
     def take(self, key: object) -> HeldTable | None:
         """Take the table under a key out of the cache."""

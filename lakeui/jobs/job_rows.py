@@ -41,36 +41,38 @@ _GRACE_S = 10
 
 def send_on_commit(job: Job) -> None:
     """Send the job once its row is there for a worker to find."""
-    transaction.on_commit(lambda: send_job(job.pk), robust=True)
+    transaction.on_commit(lambda: _send_or_wait(job), robust=True)
 
 
 def send_job(job_id: UUID) -> bool:
-    """Wake a worker for a waiting job; return whether the broker took the message.
+    """Wake a worker for a job, if it waits; return whether the broker took the message.
 
     If the broker is down, only time is lost: the job stays queued with `sent_at` null, its log says
     so, and the sweeper sends it later.
     """
-    try:
-        return _send(job_id)
-    except BrokerDownError:
-        return False
+    job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
+    return job is not None and _send_or_wait(job)
 
 
 class BrokerDownError(Exception):
     """The broker did not take a message."""
 
 
-def _send(job_id: UUID) -> bool:
-    job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
-    if job is None:
-        return False
+def _send_or_wait(job: Job) -> bool:
     try:
-        app.send_task(RUN_JOB, [str(job_id)], queue=job.queue, time_limit=_hard_limit_of(job))
+        _send(job)
+    except BrokerDownError:
+        return False
+    return True
+
+
+def _send(job: Job) -> None:
+    try:
+        app.send_task(RUN_JOB, [str(job.pk)], queue=job.queue, time_limit=_hard_limit_of(job))
     except (OperationalError, OSError) as error:
         _note_broker_down(job, error)
         raise BrokerDownError from error
-    Job.objects.filter(pk=job_id).update(sent_at=timezone.now())
-    return True
+    Job.objects.filter(pk=job.pk).update(sent_at=timezone.now())
 
 
 def _hard_limit_of(job: Job) -> int | None:
@@ -81,6 +83,14 @@ def _hard_limit_of(job: Job) -> int | None:
 def take_back(job_id: UUID) -> None:
     """Reset a job whose worker could not take it: the sweeper sends another message."""
     Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
+
+
+def send_next_dry_run() -> None:
+    """Send the oldest dry run that found no free process, now that one ended."""
+    waiting = Job.objects.filter(CLAIMABLE, dry_run=True, sent_at=None).order_by("created_at")
+    job = waiting.first()
+    if job is not None:
+        _send_or_wait(job)
 
 
 def send_overdue(clock: Clock | None = None) -> int:
@@ -102,8 +112,11 @@ def send_overdue(clock: Clock | None = None) -> int:
     for job_id in list(islice(due, MOST_A_SWEEP)):
         if clock.monotonic_s() >= until_s:
             break
+        job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
         try:
-            sent += _send(job_id)
+            if job is not None:
+                _send(job)
+                sent += 1
         except BrokerDownError:
             break
     return sent
@@ -213,7 +226,7 @@ def write_job(job: Job, command: Command) -> Job:
     """
     asked = {"lakeui.job": str(job.pk), "lakeui.job.kind": job.kind, "lakeui.table": job.table.name}
     job.trace_parent = start_request_span(f"request {job.kind}", asked)
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         if job.requested_by is not None and job.schedule is None:
             check_room(job.requested_by, dry_run=job.dry_run)
         job.save(force_insert=True)

@@ -34,12 +34,19 @@ CLAIMABLE = Q(state=Job.State.QUEUED) | Q(state=Job.State.CANCELLING, lease_expi
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right of one worker to write to one job's row, while the row has this `fence`."""
+    """The right of one worker to write to one job's row, while the row has this `fence`.
 
-    job_id: UUID
+    `job` is the row as it was claimed, with its table and its requester.
+    """
+
+    job: Job
     worker: str
     fence: int
     attempt: int
+
+    @property
+    def job_id(self) -> UUID:
+        return self.job.pk
 
 
 def claim(job_id: UUID, worker: str) -> Lease | None:
@@ -56,11 +63,11 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
         )
         if not taken:
             return None
-        job = Job.objects.get(pk=job_id)
+        job = Job.objects.select_related("table", "requested_by").get(pk=job_id)
         JobAttempt.objects.create(job=job, number=job.attempts, worker=worker, started_at=now)
         does = "looks for an earlier one's commit" if job.cancel_requested_at else "started"
         log_event(job_id, f"Attempt {job.attempts} {does}", worker=worker)
-    return Lease(job_id, worker, job.fence, job.attempts)
+    return Lease(job, worker, job.fence, job.attempts)
 
 
 def renew(lease: Lease) -> None:

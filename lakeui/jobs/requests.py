@@ -52,9 +52,9 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         RequestError: the command is at fault; `field` names the part.
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
-    command = check_request(table, requested_by, kind=kind, parameters=parameters, sql=sql)
+    command, ends_in_dry_run = read_request(kind=kind, parameters=parameters, sql=sql)
     options = JobOptions(
-        dry_run=dry_run or says_dry_run(sql),
+        dry_run=dry_run or ends_in_dry_run,
         retries=retries,
         time_limit_s=time_limit_s,
         idempotency_key=idempotency_key,
@@ -64,45 +64,43 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         caused_by=caused_by,
     )
     with transaction.atomic():
-        made = tables_to_make(command, table, requested_by)
+        made = _check_request(command, table, requested_by)
         if made and options.dry_run:
             msg = f"{made[0].name} is not there yet: a dry run cannot go on with it."
             raise RequestError(msg, "Leave DRY RUN out, or create it first.", field="steps")
         return take_job(table, command, requested_by, options)
 
 
-def check_request(
-    table: Table,
-    by: User | None,
-    *,
-    kind: str = "",
-    parameters: Mapping[str, Any] | None = None,
-    sql: str = "",
-) -> Command:
-    """Return the requested command, if the person may run it on the table.
+def read_request(
+    *, kind: str = "", parameters: Mapping[str, Any] | None = None, sql: str = ""
+) -> tuple[Command, bool]:
+    """Return the command of a request, and whether its statement ends in DRY RUN.
+
+    Raises:
+        RequestError: (`StatementError`) it is not understood.
+    """
+    if sql:
+        return parse_request(sql)
+    return Command.from_parameters(kind, dict(parameters or {})), False
+
+
+def check_request(command: Command, table: Table, by: User | None) -> None:
+    """Check that a person may run a command on a table; request nothing.
 
     Raises:
         ReadOnlyError, NotPermittedError, RequestError, PathOutsideRootError: see `request_job`.
     """
-    command = (
-        parse_request(sql)[0] if sql else Command.from_parameters(kind, dict(parameters or {}))
-    )
     with transaction.atomic():
-        made = tables_to_make(command, table, by)
-        check_allowed(by, command, table)
-        check_command(command, table)
-        check_sources(command, by)
-        transaction.set_rollback(bool(made))  # nothing is requested yet
-    return command
+        transaction.set_rollback(bool(_check_request(command, table, by)))
 
 
-def says_dry_run(sql: str) -> bool:
-    """Whether a statement ends in DRY RUN, as VACUUM has it and any other may.
-
-    Raises:
-        StatementError: it is not understood.
-    """
-    return bool(sql) and parse_request(sql)[1]
+def _check_request(command: Command, table: Table, by: User | None) -> list[Table]:
+    """Check a request; return the rows made for the tables that its steps create."""
+    made = tables_to_make(command, table, by)
+    check_allowed(by, command, table)
+    check_command(command, table)
+    check_sources(command, by)
+    return made
 
 
 def request_create(  # noqa: PLR0913 - the words of a request, all by name

@@ -19,6 +19,7 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
+from engine.commands.model import Command
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.hours import CLOCKS_DIFFER
@@ -27,7 +28,7 @@ from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.filters import check_readable
 from lakeui.jobs.job_rows import check_retries, check_room, check_time_limit
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.requests import check_request, request_job, says_dry_run
+from lakeui.jobs.requests import check_request, read_request, request_job
 from lakeui.jobs.writers import note_changed_tables
 
 logger = logging.getLogger(__name__)
@@ -56,8 +57,8 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
     if not name.strip():
         msg = "The schedule has no name."
         raise RequestError(msg, "Give it one.", field="name")
-    command = check_request(table, owner, kind=kind, parameters=parameters, sql=sql)
-    _check_runs(sql)
+    command = _read_runnable(kind=kind, parameters=parameters, sql=sql)
+    check_request(command, table, owner)
     schedule = Schedule(
         table=table,
         name=name.strip()[:200],
@@ -103,10 +104,10 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
             raise RequestError(msg, "Give it one.", field="name")
         schedule.name = name.strip()[:200]
         changed.add("name")
-    command = check_request(schedule.table, by, sql=sql) if sql else None
+    command = _read_runnable(sql=sql) if sql else None
     if command is not None:
-        check_request(schedule.table, schedule.owner, sql=sql)
-        _check_runs(sql)
+        check_request(command, schedule.table, by)
+        check_request(command, schedule.table, schedule.owner)
         schedule.kind, schedule.parameters = command.kind, command.parameters()
         schedule.statement = statement_of(command, schedule.table)
         changed |= {"kind", "parameters", "statement"}
@@ -128,10 +129,12 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
     return schedule
 
 
-def _check_runs(sql: str) -> None:
-    if says_dry_run(sql):
+def _read_runnable(**request: Any) -> Command:  # noqa: ANN401 - the words of `read_request`
+    command, ends_in_dry_run = read_request(**request)
+    if ends_in_dry_run:
         msg = "A schedule runs its statement, and this one ends in DRY RUN."
         raise RequestError(msg, "Leave DRY RUN out, or ask for a single job.", field="sql")
+    return command
 
 
 def run_now(schedule: Schedule, by: User) -> Job:

@@ -53,8 +53,8 @@ def start_worker(transactional_db, broker, lake) -> Iterator[Callable[[str], Wor
     """Start a worker of a queue; every one is killed before the database is emptied."""
     started: list[WorkerProcess] = []
 
-    def start(queue: str, seconds: float = 60.0) -> WorkerProcess:
-        worker = WorkerProcess(queue, broker, lake / f"worker{len(started)}.log")
+    def start(queue: str, seconds: float = 60.0, include: str = "") -> WorkerProcess:
+        worker = WorkerProcess(queue, broker, lake / f"worker{len(started)}.log", include)
         started.append(worker)
         worker.wait_ready(seconds)
         return worker

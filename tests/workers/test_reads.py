@@ -1,6 +1,7 @@
 """Reads for people end with their time, their memory or a cancellation, and hold up nobody else."""
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,17 +9,21 @@ import pytest
 from celery.exceptions import TimeLimitExceeded, WorkerLostError
 from django.db import DatabaseError
 from django.urls import reverse
+from django.utils import timezone
 
 from engine.schema.types import STRING, StructField, StructType
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Preview, RowRead, Table
 from lakeui.catalog.previews import ask_for_preview
-from lakeui.catalog.reads import TooManyReadsError
+from lakeui.catalog.reads import TooManyReadsError, cancel_read, live_reads, note_read
 from lakeui.catalog.roles import Role
+from lakeui.celery import app
 from lakeui.jobs.errors import TooManyJobsError
+from lakeui.jobs.job_rows import send_overdue
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.monitoring.worker_state import worker_states
+from lakeui.task_names import PREVIEW_TABLE
 from tests.engine.made_tables import write_commit, write_first, write_rows
 from tests.lakeui.factories import make_table, make_user
 from tests.lakeui.page_client import PageClient
@@ -74,6 +79,56 @@ def test_a_read_that_takes_too_much_memory_says_so(start_worker, long_table, set
     asked.refresh_from_db()
     assert asked.error_code == "LAKE_READ_STOPPED"
     assert "700 MiB of memory" in asked.error_message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_without_memory_leaves_the_worker_and_its_other_processes_alive(
+    start_worker, long_table
+):
+    worker = start_worker("reads", include="tests.workers.greedy_task")
+    app.send_task("tests.need_memory", queue="reads")
+    wait_until(lambda: "ReadStoppedError" in worker.log.read_text(), "the end of the task")
+    asked = ask_for_preview(long_table, 1)
+    wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")
+    assert worker.is_running()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_starts_later_does_not_answer_a_cancelled_read(start_worker, long_table):
+    cancelled = ask_for_preview(long_table, 1)
+    cancel_read(RowRead.objects.get())
+    start_worker("reads")
+    for where in ("s = 'a'", "s = 'b'", "s = 'c'"):  # two processes, so the first has ended
+        later = ask_for_preview(long_table, 1, where)
+        wait_until(lambda: Preview.objects.get(pk=later.pk).read_at is not None, "the rows")  # noqa: B023
+    cancelled.refresh_from_db()
+    assert (cancelled.error_code, cancelled.rows) == ("LAKE_READ_CANCELLED", [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_that_no_worker_took_is_answered_and_frees_its_place(broker, long_table, settings):
+    settings.READS_PER_PERSON = 1
+    ada = make_user("ada", Role.VIEWER)
+    lost = ask_for_preview(long_table, 1, by=ada)
+    late = timezone.now() - timedelta(seconds=31)
+    RowRead.objects.update(asked_at=late)
+    Preview.objects.update(asked_at=late)
+    assert not live_reads().exists()
+    ask_for_preview(long_table, 1, "s = 'a'", by=ada)
+    lost.refresh_from_db()
+    assert lost.error_code == "LAKE_READ_LOST"
+    assert [read.answer.where for read in RowRead.objects.all()] == ["s = 'a'"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_answers_a_read_that_expired_before_it_came(start_worker, long_table):
+    now = timezone.now()
+    asked = Preview.objects.create(table=long_table, version=1, asked_at=now)
+    read = note_read(asked, now, long_table, "rows of v1", None)
+    app.send_task(PREVIEW_TABLE, [asked.pk], task_id=str(read.pk), queue="reads", expires=-1)
+    start_worker("reads")
+    wait_until(lambda: Preview.objects.get(pk=asked.pk).error_code == "LAKE_READ_LOST", "its end")
+    assert not RowRead.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -158,18 +213,29 @@ def test_only_a_process_that_was_ended_answers_by_a_limit(broker):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_dry_run_that_heeds_no_limit_is_ended_with_its_process(
+def test_dry_runs_leave_a_process_free_and_end_with_theirs_if_they_heed_no_limit(
     start_worker, long_table, settings
 ):
     settings.DRY_RUN_SECONDS = 2
-    start_worker("reads")
-    job = request_job(
-        table=long_table,
-        kind="delete",
-        parameters={"where": ENDLESS},
-        dry_run=True,
-        requested_by=make_user("ada", Role.OPERATOR),
+    start_worker("reads")  # of two processes
+    first, second = (
+        request_job(
+            table=long_table,
+            kind="delete",
+            parameters={"where": ENDLESS},
+            dry_run=True,
+            requested_by=make_user(name, Role.OPERATOR),
+        )
+        for name in ("ada", "ben")
     )
-    wait_until(lambda: not Job.objects.get(pk=job.pk).is_active, "its end")
-    job.refresh_from_db()
-    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
+
+    def have_ended() -> bool:
+        send_overdue()  # as the sweeper does
+        return not Job.objects.filter(state__in=Job.ACTIVE).exists()
+
+    wait_until(have_ended, "their ends")
+    for job in (first, second):
+        job.refresh_from_db()
+        assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
+    earlier, later = sorted((first, second), key=lambda job: job.started_at)
+    assert later.started_at >= earlier.finished_at, "the other process was free"

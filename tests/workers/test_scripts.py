@@ -16,7 +16,7 @@ from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.jobs.requests import check_request, request_job
+from lakeui.jobs.requests import check_request, read_request, request_job
 from lakeui.jobs.version_jobs import job_of_version
 from tests.lakeui.catalog.log_writer import new_table
 from workers.job_run import run_attempt
@@ -191,7 +191,9 @@ def test_a_step_fits_what_an_earlier_one_made_of_the_columns(tables):
 
 def test_a_check_or_dry_run_of_a_script_makes_no_table_row(tables):
     sql = "; ".join(MAKES)
-    assert check_request(tables[0], None, sql=sql).kind == "script"
+    command, _ = read_request(sql=sql)
+    check_request(command, tables[0], None)
+    assert command.kind == "script"
     with pytest.raises(RequestError, match="a dry run cannot go on"):
         request_job(table=tables[0], sql=sql, requested_by=None, dry_run=True)
     with pytest.raises(RequestError, match=r"no table sales\.nothing"):

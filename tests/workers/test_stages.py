@@ -195,7 +195,7 @@ def test_a_line_about_a_step_says_which_step_it_is_of(stages, clock, db):
 def test_lines_of_the_log_have_the_moments_of_the_steps_however_late_they_are_written(clock, db):
     job = make_job(make_table(), "optimize", state="running")
     JobAttempt.objects.create(job=job, number=1, started_at=timezone.now())
-    lease = Lease(job.pk, "light@here", fence=1, attempt=1)
+    lease = Lease(job, "light@here", fence=1, attempt=1)
     Job.objects.filter(pk=job.pk).update(worker=lease.worker, fence=lease.fence)
     heartbeat = Heartbeat(lease, clock=clock)
     began = clock.now_ms()

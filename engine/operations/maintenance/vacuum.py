@@ -133,11 +133,15 @@ def _list_candidates(
     command: Vacuum, execution: Execution, removals: Removals, needs: NeededFiles
 ) -> tuple[StoreListing, NeededFiles]:
     """List the deletable files (all files, or those removed by the log) with the needed ones."""
-    execution.progress(Progress("list files", 0, 0, "files"))
+
+    def note(count: int) -> None:
+        execution.progress(Progress("list files", count, 0, "files"))
+
+    note(0)
     store = execution.table.store
     if command.lite:
         return StoreListing(store, list_removed_paths(removals, needs)), doubt_all(needs)
-    listing = StoreListing.list_store(store)
+    listing = StoreListing.list_store(store, note)
     return listing, fold_to_listing(needs, listing)
 
 

@@ -45,8 +45,9 @@ from lakeui.api.streaming import (
     stream_of,
     tell,
 )
-from lakeui.api.table_views import TableScopedView, require, tables_with_health
+from lakeui.api.table_views import TableScopedView, require
 from lakeui.api.tables.schema import COLUMNS_SHOWN
+from lakeui.catalog.access import visible_tables
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.health import Health
 from lakeui.catalog.hours import QuietHours, quiet_hours
@@ -56,6 +57,7 @@ from lakeui.catalog.schema_rows import schema_head, top_fields
 from lakeui.catalog.syncs import sync_of
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.jobs.requests import request_create
+from lakeui.monitoring.table_health import annotate_health
 
 
 class TableSerializer(serializers.ModelSerializer[Table]):
@@ -226,7 +228,19 @@ def _is_another(table_id: int, state: str) -> bool:
     return table is None or state_of(table) != state
 
 
-class TableDetail(TableScopedView):
+def tables_with_health(request: Request) -> QuerySet[Any]:
+    """Return the tables visible to this caller, each with its health."""
+    return annotate_health(visible_tables(request.user))
+
+
+class TableWithHealthView(TableScopedView):
+    """A view of one table with its health."""
+
+    def list_tables(self) -> QuerySet[Any]:
+        return tables_with_health(self.request)
+
+
+class TableDetail(TableWithHealthView):
     """One table."""
 
     queryset = Table.objects.none()
@@ -280,7 +294,7 @@ class TableDetail(TableScopedView):
         return Response(body, headers={"ETag": etag_of(state_of(table), body)})
 
 
-class TableStream(TableScopedView):
+class TableStream(TableWithHealthView):
     """A table as in `tables/`, now and after each new version, as server-sent events `table`."""
 
     queryset = Table.objects.none()

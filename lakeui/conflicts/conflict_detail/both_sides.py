@@ -25,7 +25,7 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import is_former
 from lakeui.catalog.models import Commit
 from lakeui.catalog.previews import is_waiting
-from lakeui.catalog.reads import check_room, note_read, send_read
+from lakeui.catalog.reads import check_room, end_lost_reads, note_read, send_read
 from lakeui.conflicts.filters import redact_conflict
 from lakeui.conflicts.models import Conflict, ConflictRows, PipelineTransaction
 from lakeui.conflicts.statements.text import statement_text
@@ -313,6 +313,7 @@ def ask_for_rows(conflict: Conflict, by: User | None = None) -> ConflictRows | N
         OperationalError, OSError: the broker cannot be reached.
     """
     forget_old_rows()
+    end_lost_reads()
     shared, now = find_shared_rows(conflict), timezone.now()
     if shared is None or conflict.table is None:
         return None

@@ -26,7 +26,7 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting
-from lakeui.catalog.reads import check_room, note_read, send_read
+from lakeui.catalog.reads import check_room, end_lost_reads, note_read, send_read
 from lakeui.conflicts.conflict_detail.advice import find_narrowing
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
@@ -161,6 +161,7 @@ def ask_for_trials(conflict: Conflict, reader: Reader, condition: str = "") -> C
         msg = f"The condition has {len(condition):,} characters."
         raise RequestError(msg, f"Use at most {PREVIEW_CONDITION:,}.", field="condition")
     check_condition(conflict.table, condition)
+    end_lost_reads()
     now = timezone.now()
     earlier = ConflictTrials.objects.filter(conflict=conflict).first()
     with transaction.atomic():

@@ -17,7 +17,6 @@ from django.urls import reverse
 
 from engine.commands.model import COMMANDS, Command
 from engine.commands.names import name_sql, table_sql
-from engine.commands.sql import parse_request
 from engine.errors import EngineError, OnlyReadsError, RequestError, StatementError
 from engine.expressions.cursor import place_in
 from engine.expressions.functions import FOLDED, FUNCTIONS
@@ -28,7 +27,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.effect import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import request_job, says_dry_run
+from lakeui.jobs.requests import read_request, request_job
 from lakeui.jobs.row_impact import asks_name, row_impact
 from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import JobForecast, forecast_of
@@ -103,7 +102,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
             context["form"].blame(error)
     except EngineError as error:
         command, context["error"] = None, error
-    is_dry = kind == SQL and command is not None and says_dry_run(context["sql"])
+    is_dry = context.pop("ends_in_dry_run", False)
     understood = _describe_request(request, table, command, is_dry=is_dry) if command else None
     context |= {
         "table": table,
@@ -157,8 +156,8 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     sql = request.POST.get("sql", "") if kind == SQL else ""
     try:
         parameters = _read_parameters(request)
-        command = parse_request(sql)[0] if sql else Command.from_parameters(kind, parameters)
-        is_dry = is_dry or says_dry_run(sql)
+        command, ends_in_dry_run = read_request(kind=kind, parameters=parameters, sql=sql)
+        is_dry = is_dry or ends_in_dry_run
         is_named = request.POST.get("confirm") == table.name
         if not (is_dry or is_named) and asks_name(command, _rehearsal(table, command)):
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
@@ -184,11 +183,10 @@ def _command(
 ) -> Command | None:
     """Return the requested command, None without input. The form goes into the context."""
     if kind == SQL:
-        return (
-            _check_command(parse_request(context["sql"])[0], table)
-            if context["sql"].strip()
-            else None
-        )
+        if not context["sql"].strip():
+            return None
+        command, context["ends_in_dry_run"] = read_request(sql=context["sql"])
+        return _check_command(command, table)
     if request.method != "POST":
         context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
         return None

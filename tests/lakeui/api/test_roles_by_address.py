@@ -79,6 +79,8 @@ ROWS = [
     ("post", "discoveries/1:dismiss", None, (401, 403, 403, 403, 404, 404)),
     ("post", "discoveries/1:register", {}, (401, 403, 403, 403, 404, 404)),
     ("get", "monitoring/alerts/", None, (401, 403, 403, 403, 200, 200)),
+    ("get", "monitoring/reads/", None, (401, 200, 200, 200, 200, 200)),
+    ("post", f"monitoring/reads/{UUID(int=0)}:cancel", None, (401, 404, 404, 404, 404, 404)),
     ("get", "alerts/channels/", None, (401, 403, 403, 403, 200, 200)),
     ("post", "alerts/channels/", CHANNEL, (401, 403, 403, 403, 403, 422)),
     ("get", "alerts/channels/1/", None, (401, 403, 403, 403, 404, 404)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
+from engine.clock import SystemClock
 from lakeui.catalog.chores import chores
 from lakeui.catalog.health import Health
 from lakeui.catalog.mirror import refresh_table
@@ -118,6 +119,34 @@ def test_the_store_is_asked_once_an_hour_and_after_a_vacuum(lake, settings):
         table.save()
         measure_vacuum(table)
         assert (Table.objects.get().vacuum_measured_at > now - timedelta(minutes=1)) is asks
+
+
+class _EndlessClock(SystemClock):
+    """A clock that each look puts on by a minute."""
+
+    looks = 0
+
+    def monotonic_s(self) -> float:
+        self.looks += 1
+        return 61.0 * self.looks
+
+
+class _BrokenClock(SystemClock):
+    def monotonic_s(self) -> float:
+        raise ValueError
+
+
+@pytest.mark.parametrize("clock", [_EndlessClock(), _BrokenClock()])
+def test_a_store_that_cannot_be_measured_is_left_alone_for_an_hour(lake, settings, clock):
+    settings.ATTENTION_VACUUM_BYTES = 1
+    new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
+    append_commit(lake / "t", 1, [add("a")])
+    append_commit(lake / "t", 2, [remove_action("a", 30)])
+    table = register_table(str(lake / "t"))
+    Table.objects.update(vacuum_bytes=7)
+    measure_vacuum(table, clock)
+    table.refresh_from_db()
+    assert (table.vacuum_bytes, table.vacuum_measured_at is None) == (7, False)
 
 
 def test_what_a_vacuum_on_record_could_delete_is_taken_as_gone(table_after_rewrite, lake):

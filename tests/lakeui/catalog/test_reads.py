@@ -56,6 +56,33 @@ def test_people_cancel_their_own_reads_and_maintainers_those_of_their_tables():
     assert RowRead.objects.count() == 3
 
 
+def test_rest_lists_reads_and_cancels_them_for_their_person(client):
+    ada = make_user("ada", Role.VIEWER)
+    mine, other = make_read(make_table("sales.a"), ada), make_read(make_table("sales.b"))
+    hidden = make_user("eve")
+    TableGrant.objects.create(user=hidden, table=other.table, role=Role.VIEWER)
+    place = "/api/v1/monitoring/reads/"
+    client.force_login(hidden)
+    assert [row["id"] for row in client.get(place).json()["items"]] == [str(other.pk)]
+    assert (
+        client.post(f"{place}{mine.pk}:cancel", content_type="application/json").status_code == 404
+    )
+    client.force_login(ada)
+    listed = client.get(place).json()["items"]
+    assert {(row["table"], row["requested_by"]) for row in listed} == {
+        ("sales.a", "ada"),
+        ("sales.b", None),
+    }
+    assert (
+        client.post(f"{place}{other.pk}:cancel", content_type="application/json").status_code == 403
+    )
+    assert (
+        client.post(f"{place}{mine.pk}:cancel", content_type="application/json").status_code == 204
+    )
+    assert Preview.objects.get(table=mine.table).error_code == "LAKE_READ_CANCELLED"
+    assert list(RowRead.objects.all()) == [other]
+
+
 def test_monitoring_asks_as_often_for_many_reads_as_for_one(django_assert_max_num_queries):
     client = PageClient()
     client.force_login(make_user("ada", Role.VIEWER))

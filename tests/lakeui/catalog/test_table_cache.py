@@ -262,9 +262,9 @@ def test_workers_take_turns_in_following(table, lake, anew, monkeypatch):
 
 def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lake, monkeypatch):
     append_commit(lake / "t", 3, [remove("a"), add("f")])
-    vacuumed_at, turns = mirror._last_vacuum_time, [1]
+    write, turns = mirror._write_changes, [1]
 
-    def meanwhile(row):
+    def meanwhile(row, *changes):
         if turns:
             turns.clear()
             append_commit(lake / "t", 4, [remove("f"), add("g")])
@@ -272,9 +272,9 @@ def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lak
             monkeypatch.setattr(mirror, "HELD_TABLES", HeldTables())
             refresh_table(Table.objects.get(pk=row.pk))
             monkeypatch.setattr(mirror, "HELD_TABLES", held)
-        return vacuumed_at(row)
+        return write(row, *changes)
 
-    monkeypatch.setattr(mirror, "_last_vacuum_time", meanwhile)
+    monkeypatch.setattr(mirror, "_write_changes", meanwhile)
     refresh_and_compare(table)
     assert not turns
     assert set(LiveFile.objects.values_list("path", flat=True)) == set("bcdeg")
