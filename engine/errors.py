@@ -95,7 +95,8 @@ class VersionNotFoundError(EngineError, code="DELTA_VERSION_NOT_FOUND", sqlstate
 
     def __init__(self, table: str, requested: int, earliest: int, latest: int) -> None:
         super().__init__(
-            f"Version {requested} of {table} cannot be read: the log holds versions {earliest} to {latest}.",
+            f"Version {requested} of {table} cannot be read: the log holds versions "
+            f"{earliest} to {latest}.",
             "Ask for a version in that range.",
         )
         self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
@@ -106,7 +107,8 @@ class TimestampOutOfRangeError(EngineError, code="DELTA_TIMESTAMP_OUT_OF_RANGE",
 
     def __init__(self, table: str, requested: str, earliest: str, latest: str) -> None:
         super().__init__(
-            f"{table} has no version at {requested}: its readable versions were committed from {earliest} to {latest}.",
+            f"{table} has no version at {requested}: its readable versions were committed "
+            f"from {earliest} to {latest}.",
             "Ask for a time in that range.",
         )
         self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
@@ -120,7 +122,8 @@ class UnsupportedFeatureError(EngineError, code="DELTA_UNSUPPORTED_FEATURES", sq
         self.table, self.purpose = table, purpose
         names = ", ".join(self.features)
         super().__init__(
-            f"{table} cannot be {'read' if purpose == 'read' else 'written'}: it uses {names}, which this engine does not support.",
+            f"{table} cannot be {'read' if purpose == 'read' else 'written'}: it uses "
+            f"{names}, which this engine does not support.",
             "Use an engine that supports it, or drop the feature there first.",
         )
 
@@ -235,8 +238,8 @@ class TableReplacedError(EngineError, code="LAKE_TABLE_REPLACED", sqlstate="4000
     """The table a transaction read is gone, or was replaced by another one."""
 
     def __init__(self, table: str, read_version: int) -> None:
-        what = f"{table} was deleted or made anew since its version {read_version} was read."
-        remedy = "Run it again if it is meant for the table that is there."
+        what = f"{table} was deleted or created again after its version {read_version} was read."
+        remedy = "Run it again if it should change the table that exists now."
         super().__init__(f"{what} Nothing was written.", remedy)
 
 

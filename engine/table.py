@@ -163,11 +163,11 @@ class DeltaTable:
             TimestampOutOfRangeError: the time is outside the log's range.
         """
         if version is not None and timestamp is not None:
-            msg = "A snapshot has a version or a timestamp, not both."
+            msg = "A snapshot cannot be selected by both a version and a timestamp."
             raise RequestError(msg, "Give one of them.", field="timestamp")
         if version is not None and type(version) is not int:
             msg = f"{version!r} is not a version."
-            raise RequestError(msg, "Give a whole number.", field="version")
+            raise RequestError(msg, "Use a whole number.", field="version")
         if timestamp is not None:
             version = version_at(self.store, self._latest().metadata, timestamp_to_ms(timestamp))
         if version is None:

@@ -70,9 +70,9 @@ class Reads(StrEnum):
     """The rows an operation reads of its own table."""
 
     NOTHING = "nothing"
-    CONDITION = "the rows of its condition, which the log records"
+    CONDITION = "the rows that match its condition, which the log records"
     QUERY = "the rows that its query or join selects, which the log does not record"
-    FILES = "the files that it rewrites, whose rows stay as they are"
+    FILES = "the files that it rewrites without changing their rows"
     TABLE = "every row"
 
 
@@ -91,9 +91,9 @@ class NewFiles(StrEnum):
 
     NONE = "none"
     WRITTEN = "written by it"
-    COPIED = "copied from another table, or left there and referred to"
-    EXISTING = "in the table's directory already"
-    RESTATED = "in the table already, and stated again"
+    COPIED = "copied from another table, or referenced there"
+    EXISTING = "already in the table's directory"
+    RESTATED = "already in the table, restated"
 
 
 class Removes(StrEnum):
@@ -189,7 +189,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ZORDER := Operation("OPTIMIZE", "Optimize and order", Family.OPTIMIZE, StatementKind.ZORDER, Reads.FILES, FILES, NewFiles.WRITTEN, aliases=("OPTIMIZE ZORDER BY",)),
     REORG := Operation("REORG", "Reorganize", Family.OPTIMIZE, StatementKind.PURGE, Reads.FILES, FILES, NewFiles.WRITTEN, Removes.NOTHING, "reorg", ("PURGE",)),
     UPGRADE := Operation("REORG TABLE UPGRADE UNIFORM", "Upgrade for Iceberg", Family.META, StatementKind.UPGRADE, Reads.FILES, FILES | PROPERTIES, NewFiles.WRITTEN),
-    Operation("ROW TRACKING BACKFILL", "Give rows ids", Family.OTHER, StatementKind.RESTATE, Reads.NOTHING, NONE, NewFiles.RESTATED, aliases=("ROW TRACKING UNBACKFILL",)),
+    Operation("ROW TRACKING BACKFILL", "Assign row ids", Family.OTHER, StatementKind.RESTATE, Reads.NOTHING, NONE, NewFiles.RESTATED, aliases=("ROW TRACKING UNBACKFILL",)),
     Operation("COMPUTE STATS", "Compute statistics", Family.OTHER, StatementKind.RESTATE, Reads.FILES, NONE, NewFiles.RESTATED),
     Operation("VACUUM END", "Vacuum", Family.VACUUM, StatementKind.VACUUM, removes=Removes.HISTORY, command="vacuum", aliases=("VACUUM",)),
     Operation("VACUUM START", "Start of VACUUM", Family.VACUUM, StatementKind.VACUUM),

@@ -27,8 +27,8 @@ def main(arguments: list[str] | None = None) -> None:
             prepare_home()
         except OSError as error:
             sys.exit(
-                f"{error.filename} cannot be written ({error.strerror}): make it writable, "
-                "or set LAKEUI_HOME to a directory that is."
+                f"{error.filename} cannot be written ({error.strerror}). Make it writable, or "
+                "set LAKEUI_HOME to a writable directory."
             )
     try:
         execute_from_command_line(arguments)

@@ -55,7 +55,7 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
                 self.connect()
                 break
             except (OperationalError, InterfaceError) as error:
-                logger.warning("The database is away, beat waits for it: %s", error)
+                logger.warning("The database is unreachable, so beat waits for it: %s", error)
                 self.clock.pause(DATABASE_PAUSE_S)
         super().setup_schedule()
 

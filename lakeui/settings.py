@@ -40,7 +40,7 @@ _key_file = LAKEUI_HOME / "secret_key"
 if not SECRET_KEY and _key_file.is_file():
     SECRET_KEY = _key_file.read_text("utf-8").strip()
 if len(SECRET_KEY) < 32:
-    _problem = "SECRET_KEY is missing or shorter than 32 characters: set it in the environment."
+    _problem = "SECRET_KEY is missing or shorter than 32 characters. Set it in the environment."
     raise ImproperlyConfigured(_problem)
 
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
@@ -157,7 +157,9 @@ HTTPS_ONLY = env.bool("HTTPS_ONLY", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 if TRUSTED_PROXIES < 0:
-    _problem = "TRUSTED_PROXIES is below 0: say how many proxies are before the web process."
+    _problem = (
+        "TRUSTED_PROXIES is below 0. Set it to the number of proxies in front of the web process."
+    )
     raise ImproperlyConfigured(_problem)
 if TRUSTED_PROXIES:  # they end TLS, and say so
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -254,7 +256,7 @@ SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1,
 SPARK_UI = env.bool("SPARK_UI", default=False)  # Spark's own pages, without authentication
 SPARK_UI_URL = env.str("SPARK_UI_URL", default="")  # where they are, with {application} in it
 if SPARK_UI_URL and not SPARK_UI_URL.startswith(("http://", "https://")):
-    _problem = "SPARK_UI_URL is no address: it begins with http:// or https://."
+    _problem = "SPARK_UI_URL is not a URL. It must begin with http:// or https://."
     raise ImproperlyConfigured(_problem)
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
@@ -305,7 +307,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": env.float("ALERT_SECONDS", default=30.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 60},
     },
-    "mirror every table": {
+    "sync the mirror of every table": {
         "task": MIRROR_ALL,
         "schedule": env.float("MIRROR_SECONDS", default=15.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 30},
@@ -384,7 +386,7 @@ KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
 SPECTACULAR_SETTINGS = {
     "TITLE": "lakeui",
-    "DESCRIPTION": "Delta tables, who writes them at once, and why a write was aborted.",
+    "DESCRIPTION": "Delta tables, their concurrent writers, and the causes of aborted writes.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",

@@ -21,7 +21,7 @@ LIGHT_QUEUE = "light"
 READS_QUEUE = "reads"
 """Rows read for people, in processes that end with their time or memory."""
 
-NO_WORKER_ASKED = "The broker cannot be reached, so no worker was asked."
+NO_WORKER_ASKED = "The broker is unreachable, so no worker was asked."
 """The message if a task could not be sent."""
 
 CATALOG_TABLES = "workers.catalog_tables"

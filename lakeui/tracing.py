@@ -35,7 +35,7 @@ def start(service: str) -> None:
     if not settings.TRACES_ENDPOINT or _providers:
         return
     if not all(map(_is_here, _PACKAGES)):
-        problem = "OTEL_EXPORTER_OTLP_ENDPOINT is set, and the packages for traces are missing: "
+        problem = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the packages for traces are missing: "
         raise ImproperlyConfigured(problem + "install lakeui[server,tracing].")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
         OTLPSpanExporter,

@@ -39,7 +39,7 @@ SECONDS = 20
 _CLOCK = SystemClock()
 _NOT_FAITHFUL = TrialOutcome(
     verdict=Verdict.UNDECIDABLE,
-    why="the write did not conflict on a copy as it was, so the copy does not tell",
+    why="the unchanged write did not conflict on a copy of the table, so a trial proves nothing",
 )
 
 

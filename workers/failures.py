@@ -48,7 +48,7 @@ def fault_fields(error: Exception) -> dict[str, Any]:
     causes = [_words(cause, _MAX_FACT) for cause in _chain(error)]
     return {
         "error_code": INTERNAL,
-        "error_message": _words(f"An internal error ended the job: {lines}", _MAX_MESSAGE),
+        "error_message": _words(f"The job failed with an internal error: {lines}", _MAX_MESSAGE),
         "error_facts": {"code": INTERNAL, "causes": causes},
     }
 
@@ -97,7 +97,7 @@ def outage_behind(error: BaseException) -> str | None:
         return text(cause, 1000)
     told = isinstance(cause, EngineError) and not isinstance(cause, SparkJobError)
     if not told and spark_session.has_died():
-        return "Spark ended while it worked."
+        return "Spark stopped while it worked."
     return None
 
 
@@ -115,7 +115,7 @@ def patiently(act: Callable[[], T], clock: Clock | None = None) -> T:
         except DATABASE_AWAY as error:
             if clock.monotonic_s() >= until:
                 raise
-            logger.warning("The database is away, what was to be done is tried again: %s", error)
+            logger.warning("The database is unreachable, so the work is retried: %s", error)
             close_old_connections()
             clock.pause(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -131,6 +131,6 @@ def hand_back(lease: leases.Lease, outage: str) -> None:
         if patiently(partial(leases.give_up, lease, outage)) and not spark_session.has_died():
             patiently(partial(send_job, lease.job_id))
     except LeaseLostError:
-        logger.warning("The lease of job %s went to another worker", lease.job_id)
+        logger.warning("Another worker has taken the lease of job %s", lease.job_id)
     except DATABASE_AWAY:
-        logger.exception("Job %s could not be handed back: its lease runs out", lease.job_id)
+        logger.exception("Job %s could not be handed back, so its lease must expire", lease.job_id)

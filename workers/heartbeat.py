@@ -289,7 +289,7 @@ class Heartbeat:
         if limit is None or now - self._began_at < limit or self._timed_out.is_set():
             return
         self._timed_out.set()
-        message = f"The time limit of {limit:,} s is over: the job is stopped"
+        message = f"The time limit of {limit:,} s is over, so the job is stopped"
         log_event(self._lease.job_id, message, JobEvent.Level.WARNING)
 
     def _end_deaf_tasks(self, now: float) -> None:
@@ -303,7 +303,7 @@ class Heartbeat:
             return
         self.progress.running = 0
         if spark_session.end_if_local():
-            message = "Its tasks heed no interrupt: this worker's Spark is ended with them"
+            message = "Its tasks ignore the interrupt, so this worker's Spark is stopped with them"
             log_event(self._lease.job_id, message, JobEvent.Level.WARNING)
 
     def _log_stage(self, latest: LatestFields) -> None:

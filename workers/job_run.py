@@ -65,7 +65,9 @@ def run_attempt(lease: leases.Lease) -> None:
     try:
         _attempt(lease)
     except LeaseLostError:
-        logger.warning("The lease of job %s went to another worker: this one stops", lease.job_id)
+        logger.warning(
+            "Another worker has taken the lease of job %s, so this worker stops", lease.job_id
+        )
         return
     except Exception as error:
         outage = outage_behind(error)
@@ -175,7 +177,7 @@ def _what_happened(error: Exception, job: Job) -> Exception:
         logger.warning("Job %s had committed before it ended", job.pk, exc_info=error)
         return landed
     except EngineError:
-        logger.exception("Whether job %s committed cannot be told", job.pk)
+        logger.exception("It is not known whether job %s committed", job.pk)
     return error
 
 
@@ -204,7 +206,7 @@ def _mention_landed_commits(ending: AttemptEnd, landed: list[int]) -> AttemptEnd
     if ending.state == Job.State.SUCCEEDED or not landed:
         return ending
     made = f"version {landed[0]}" if len(landed) == 1 else f"versions {landed[0]} to {landed[-1]}"
-    stays = f"Before that it committed {made}, which stays."
+    stays = f"Before that, it committed {made}, which stays committed."
     message = f"{ending.message.removesuffix(_NOTHING_WRITTEN).strip()} {stays}"
     told = {"error_message": message} if ending.fields.get("error_message") else {}
     return replace(ending, message=message, fields={**ending.fields, **told})
@@ -271,7 +273,7 @@ def _end_as_failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineE
 
 def _end_after_fault(error: Exception, heartbeat: Heartbeat) -> AttemptEnd:
     if heartbeat.cancelled:  # Spark was interrupted: its own error says less
-        return AttemptEnd(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
+        return AttemptEnd(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it was running")
     logger.error("A job failed", exc_info=error)
     fields = fault_fields(error)
     return AttemptEnd(Job.State.FAILED, Outcome.FAILED, fields["error_message"], fields)
@@ -288,7 +290,7 @@ def _finish(job: Job, lease: leases.Lease, ending: AttemptEnd) -> None:
         )
         log_event(job.pk, ending.message, level, at=now)
         if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):
-            log_event(job.pk, "The cancellation came after the commit", JobEvent.Level.WARNING)
+            log_event(job.pk, "The request to cancel came after the commit", JobEvent.Level.WARNING)
 
 
 def _was_cancelled(job: Job) -> bool:

@@ -152,7 +152,7 @@ class Senders:
         try:
             deliver(ends=self._ended.is_set)
         except Exception:  # such as the database: claimed rows are due again when their lease ends
-            logger.exception("What %s has to send could not be sent", key)
+            logger.exception("The messages of %s could not be sent", key)
         finally:
             close_old_connections()
             with self._lock:

@@ -78,7 +78,7 @@ class JobObserver(TransactionObserver):
         self._heartbeat.progress.enter(CHECK)
         log_event(
             self._job.pk,
-            f"Version {winning_version} landed first; checking against it",
+            f"Version {winning_version} was committed first; checking against it",
             read_version=txn.read_version,
         )
 
@@ -96,7 +96,8 @@ class JobObserver(TransactionObserver):
         )
         log_event(
             self._job.pk,
-            f"Version {conflict.winner.version} touched the same files but other rows: resolved at row level",
+            f"Version {conflict.winner.version} changed other rows of the same files: "
+            "resolved at row level",
         )
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:

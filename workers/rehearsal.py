@@ -42,7 +42,7 @@ class Bell:
                 self._client.lpush(key, "1")
                 self._client.expire(key, _KEEP_S)
         except redis.RedisError:
-            logger.warning("The broker cannot be reached")
+            logger.warning("The broker is unreachable")
 
     def wait(self, key: str) -> None:
         """Sleep until it rings, a second at most."""
@@ -51,7 +51,7 @@ class Bell:
                 self._client.blpop([key], timeout=_LOOK_AGAIN_S)
                 return
         except redis.RedisError:
-            logger.warning("The broker cannot be reached")
+            logger.warning("The broker is unreachable")
         _CLOCK.pause(_LOOK_AGAIN_S)
 
 

@@ -32,7 +32,7 @@ def asks_for_follow_ups(job: Job, table: Table) -> FollowUpRunner:
 def note_unasked(job: Job, result: OperationResult) -> None:
     """Log that a follow-up could not be requested: the write stands."""
     if result.follow_up is not None and result.follow_up.error:
-        message = f"Small files stay as they are: {result.follow_up.error}"
+        message = f"Small files were not compacted: {result.follow_up.error}"
         log_event(
             job.pk,
             message,
@@ -55,17 +55,17 @@ def request_follow_up(job: Job, table: Table, command: Command) -> Job:
         dry_run=False,
     ).first()
     if waiting is not None:
-        log_event(job.pk, f"Job {waiting.pk} joins small files: it waits already")
+        log_event(job.pk, f"Job {waiting.pk} already waits to compact small files")
         return waiting
     made = request_job(
         table=table,
         kind=command.kind,
         parameters=command.parameters(),
         requested_by=None,
-        reason="Auto compaction: the write left many small files.",
+        reason="Auto compaction, because the write left many small files.",
         caused_by=job,
     )
-    log_event(job.pk, f"Job {made.pk} joins small files", follow_up=str(made.pk))
+    log_event(job.pk, f"Job {made.pk} compacts small files", follow_up=str(made.pk))
     return made
 
 

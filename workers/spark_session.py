@@ -106,8 +106,9 @@ def cluster_answers_within(seconds: float, master: str) -> Iterator[None]:
     except _TooLateError as error:
         msg = f"Spark at {master} did not start this worker's application within {seconds:g} s."
         remedy = (
-            "See on its own pages whether the cluster runs, and has room for one more application"
-            " (on YARN its queue, spark.yarn.am.memory). SPARK_START_SECONDS is how long it is waited for."
+            "Check on the cluster's pages that it runs and has room for one more application "
+            "(on YARN, check its queue and spark.yarn.am.memory). SPARK_START_SECONDS sets "
+            "the time limit."
         )
         raise SparkUnavailableError(msg, remedy) from error
     finally:
@@ -127,7 +128,7 @@ def errors_of_start(master: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         msg = f"Spark at {master} did not start: {str(error).split(_JAVA_STACK, maxsplit=1)[0]}"
         raise SparkUnavailableError(
-            msg[:1000], "What Spark wrote before this says more."
+            msg[:1000], "Spark's output before this message has the details."
         ) from error
 
 
@@ -201,7 +202,7 @@ def end_worker_if_dead() -> bool:
         return False
     if not _SessionHolder.is_ending:
         _SessionHolder.is_ending = True
-        logger.error("Spark has died: this worker ends, to be started again")
+        logger.error("Spark has died, so this worker exits and is restarted")
         os.kill(os.getpid(), signal.SIGTERM)
     return True
 

@@ -81,7 +81,7 @@ def decode(line: str | bytes) -> Action:
             absent, a value of the wrong type.
     """
     if len(line) > MAX_LINE_BYTES:
-        msg = f"A line of the log is {len(line)} bytes long: at most {MAX_LINE_BYTES} are read."
+        msg = f"A line of the log has {len(line)} bytes. The limit is {MAX_LINE_BYTES} bytes."
         raise MalformedLogError(msg, _REMEDY)
     try:
         return _decode(line)

@@ -45,35 +45,37 @@ class AddColumns(_Alter):
     """Add columns, or fields to a struct column."""
 
     kind: ClassVar[str] = "alter_add_columns"
-    help: ClassVar[str] = "Add columns; rows that are there get null. Concurrent writes will fail."
+    help: ClassVar[str] = "Add columns. Existing rows get null. Concurrent writes will fail."
     columns: StructType = parameter("Columns", "schema")
-    parent: str = parameter("Inside", "text", default="", help="The struct column they go into.")
+    parent: str = parameter(
+        "Inside", "text", default="", help="The struct column to add the fields to."
+    )
     first: bool = parameter("First", "boolean", default=False)
     after: str = parameter("After", "text", default="")
     parents: tuple[str, ...] = parameter(
-        "Inside, one by one", "texts", default=(), help="For each column: the struct it goes into."
+        "Inside, one by one", "texts", default=(), help="For each column, the struct to add it to."
     )
     places: tuple[str, ...] = parameter(
         "Places, one by one",
         "texts",
         default=(),
-        help="For each column: FIRST, AFTER name, or none.",
+        help="For each column, FIRST, AFTER name or nothing.",
     )
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.columns.fields:
-            what = "There is no column to add."
+            what = "The statement names no column to add."
             raise RequestError(what, "Give at least one.", field="columns")
         if self.first and self.after:
-            what = "FIRST and AFTER exclude one another."
+            what = "FIRST and AFTER cannot be combined."
             raise RequestError(what, "Choose one.", field="first")
         self._check_places()
         if not any(self.parents):
             check_new_columns(self.columns, "columns")
         inside = next((parent for parent in (self.parent, *self.parents) if parent), "")
         if inside and any(TEXT_TYPE in column.metadata for column in self.columns):
-            what = f"A field of {inside} cannot be CHAR or VARCHAR once the column is there."
+            what = f"A field added to the existing column {inside} cannot be CHAR or VARCHAR."
             raise RequestError(what, "Make it STRING.", field="columns")
         for parent in (self.parent, *self.parents):
             if schema is not None and parent:
@@ -89,8 +91,8 @@ class AddColumns(_Alter):
                 raise RequestError(what, "Give one for each column, and these alone.", field=name)
         for place in self.places:
             if place and place != "FIRST" and not place.startswith("AFTER "):
-                what = f"{place[:100]!r} is no place of a column."
-                raise RequestError(what, "Use FIRST, or AFTER and a name.", field="places")
+                what = f"{place[:100]!r} is not a column position."
+                raise RequestError(what, "Use FIRST, or AFTER and a column name.", field="places")
 
     def list_additions(self) -> list[tuple[StructField, str, bool, str]]:
         """List each column with its struct, whether it is first there, and the column before it."""
@@ -122,14 +124,14 @@ class DropColumns(_Alter):
     """Drop columns. Their data stays in the files until they are rewritten."""
 
     kind: ClassVar[str] = "alter_drop_columns"
-    help: ClassVar[str] = "Drop columns; needs column mapping. Concurrent writes will fail."
+    help: ClassVar[str] = "Drop columns. This needs column mapping. Concurrent writes will fail."
     columns: tuple[str, ...] = parameter("Columns", "columns")
-    if_exists: bool = parameter("Only those that are there", "boolean", default=False)
+    if_exists: bool = parameter("IF EXISTS: skip missing columns", "boolean", default=False)
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.columns:
-            what = "There is no column to drop."
+            what = "The statement names no column to drop."
             raise RequestError(what, "Give at least one.", field="columns")
         check_columns(self.columns, None if self.if_exists else schema, "columns")
 
@@ -143,7 +145,7 @@ class RenameColumn(_Alter):
     """Rename a column or a field of a struct."""
 
     kind: ClassVar[str] = "alter_rename_column"
-    help: ClassVar[str] = "Rename a column; needs column mapping. Concurrent writes will fail."
+    help: ClassVar[str] = "Rename a column. This needs column mapping. Concurrent writes will fail."
     column: str = parameter("Column", "text")
     new_name: str = parameter("New name", "text")
 
@@ -163,12 +165,12 @@ class ChangeColumn(_Alter):
     """Change one thing of a column: type, nullability, default, comment or place."""
 
     kind: ClassVar[str] = "alter_change_column"
-    help: ClassVar[str] = "Change one thing of a column. Concurrent writes will fail."
+    help: ClassVar[str] = "Change one attribute of a column. Concurrent writes will fail."
     column: str = parameter("Column", "text")
-    new_type: str = parameter("New type", "text", default="", help="A wider type, in SQL.")
+    new_type: str = parameter("New type", "text", default="", help="A wider type, written in SQL.")
     nullable: bool | None = parameter("May be null", "boolean", default=None)
     new_default: str | None = parameter("Default", "expression", default=None)
-    drop_default: bool = parameter("No default any more", "boolean", default=False)
+    drop_default: bool = parameter("Drop the default", "boolean", default=False)
     comment: str | None = parameter("Comment", "text", default=None)
     first: bool = parameter("First", "boolean", default=False)
     after: str = parameter("After", "text", default="")
@@ -207,9 +209,7 @@ class ChangeColumn(_Alter):
         data_type = read_type(cursor)
         cursor.end()
         if has_limits(data_type):
-            what = (
-                f"{self.column} cannot become {self.new_type}: texts that are there may be longer."
-            )
+            what = f"{self.column} cannot become {self.new_type}: existing values may be longer."
             raise RequestError(what, "Add a CHECK constraint on its length.", field="new_type")
         return data_type
 
@@ -231,14 +231,16 @@ class AddConstraint(_Alter):
     """Make every row satisfy a condition from now on."""
 
     kind: ClassVar[str] = "alter_add_constraint"
-    help: ClassVar[str] = "Every row must satisfy a condition. Rows that are there are checked."
+    help: ClassVar[str] = (
+        "Require every row to satisfy a condition. Existing rows are checked first."
+    )
     name: str = parameter("Name", "text")
     check: str = parameter("Check", "condition")
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.name or not self.check:
-            what = "A constraint has a name and a condition."
+            what = "A constraint needs a name and a condition."
             raise RequestError(what, "Give both.", field="name")
         if schema is not None:
             self.parse_check(schema)
@@ -256,8 +258,10 @@ class AddConstraint(_Alter):
             what = f"{name} ({self.check[:200]}) is a {sql_name(tree.type)}, not a condition."
             raise ConstraintNotBooleanError(what, "Compare it with something.", field="check")
         if not is_deterministic(tree):
-            what = f"{name} ({self.check[:200]}) gives another answer each time it is asked."
-            raise NotDeterministicError(what, "Leave out rand and its like.", field="check")
+            what = f"{name} ({self.check[:200]}) is not deterministic."
+            raise NotDeterministicError(
+                what, "Remove rand and other nondeterministic functions.", field="check"
+            )
         return tree
 
     def render_check(self, schema: StructType) -> str:
@@ -281,9 +285,9 @@ class DropConstraint(_Alter):
     """Drop a CHECK constraint."""
 
     kind: ClassVar[str] = "alter_drop_constraint"
-    help: ClassVar[str] = "Rows need not satisfy the condition any more."
+    help: ClassVar[str] = "Drop the constraint. New rows no longer have to satisfy its condition."
     name: str = parameter("Name", "text")
-    if_exists: bool = parameter("Only if it is there", "boolean", default=False)
+    if_exists: bool = parameter("IF EXISTS: do nothing if it is missing", "boolean", default=False)
 
     def _change(self) -> str:
         guard = "IF EXISTS " if self.if_exists else ""
@@ -295,13 +299,16 @@ class ClusterBy(_Alter):
     """Cluster by other columns, or by none; OPTIMIZE moves the rows."""
 
     kind: ClassVar[str] = "alter_cluster_by"
-    help: ClassVar[str] = "Choose clustering columns; OPTIMIZE clusters. None: no clustering."
+    help: ClassVar[str] = (
+        "Set the clustering columns. OPTIMIZE then clusters the rows. Leave empty for no "
+        "clustering."
+    )
     columns: tuple[str, ...] = parameter("Columns", "columns", default=())
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if len(self.columns) > 4:
-            what = f"{len(self.columns)} clustering columns are requested."
+            what = f"{len(self.columns)} clustering columns are given."
             raise RequestError(what, "Use at most four.", field="columns")
         check_columns(self.columns, schema, "columns")
 
@@ -317,13 +324,13 @@ class DropFeature(_Alter):
     help: ClassVar[str] = "Drop a table feature. Concurrent writes will fail."
     feature: str = parameter("Feature", "text")
     truncate_history: bool = parameter(
-        "Cut off the history that needs it", "boolean", default=False
+        "Truncate the history that needs the feature", "boolean", default=False
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.feature:
-            what = "There is no feature to drop."
+            what = "The statement names no feature to drop."
             raise RequestError(what, "Name one.", field="feature")
 
     def _change(self) -> str:

@@ -93,9 +93,11 @@ def or_default(given: Given, schema: StructType, path: Sequence[str]) -> Given:
     field = schema.get(own[0]) if len(own) == 1 else None
     if field is None:
         what = f"{'.'.join(path)} cannot be set to DEFAULT."
-        raise ExpressionError(what, "Columns alone have defaults: write the value out.", position=0)
+        raise ExpressionError(
+            what, "Only top-level columns have defaults. Write the value.", position=0
+        )
     if GENERATION in field.metadata or IDENTITY_START in field.metadata:
-        what = f"{field.name} cannot be set to DEFAULT: the table gives it its values."
+        what = f"{field.name} cannot be set to DEFAULT, because the table computes its values."
         raise ExpressionError(what, "Leave it out.", position=0)
     default = str(field.metadata.get(DEFAULT, "NULL"))
     tree = parse_expression(default, StructType())

@@ -38,7 +38,9 @@ class Command(ABC):
     label: ClassVar[str] = ""
     help: ClassVar[str] = ""
     subqueries: ClassVar[bool] = False
-    table: str = parameter("Table", "text", default="", help="Left out where the job names it.")
+    table: str = parameter(
+        "Table", "text", default="", help="Leave out if the job names the table."
+    )
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -78,8 +80,8 @@ class Command(ABC):
             what = f"There is no command {str(kind)[:100]!r}."
             raise RequestError(what, f"Use {', '.join(COMMANDS)}.", field="kind")
         if not isinstance(parameters, Mapping):
-            what = "The parameters are not an object."
-            raise RequestError(what, "Give them by name.", field="parameters")
+            what = "The parameters must be a JSON object."
+            raise RequestError(what, "Send each parameter under its name.", field="parameters")
         command = model(**values_from_json(model, parameters, PARSE))
         command.validate(None)
         return command
@@ -178,11 +180,11 @@ def check_new_columns(columns: StructType, field: str) -> None:
     for column in columns:
         if not column.name or column.name.lower() in seen:
             what = (
-                f"The column {column.name!r} comes twice."
+                f"The column {column.name!r} appears twice."
                 if column.name
                 else "A column has no name."
             )
-            raise RequestError(what, "Give each a name of its own.", field=field)
+            raise RequestError(what, "Give each a unique name.", field=field)
         seen.add(column.name.lower())
 
 
@@ -195,7 +197,7 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
     lowered = [column.lower() for column in columns]
     if len(set(lowered)) < len(lowered):
         what = f"A column is named twice in {', '.join(columns)}."
-        raise RequestError(what, "Name each once.", field=field)
+        raise RequestError(what, "List each column once.", field=field)
     if schema is not None:
         for column in columns:
             if schema.get(column) is None:  # a name may contain dots and backticks

@@ -81,8 +81,8 @@ class CommonTables:
             StatementError: the command is a stream, which reads a table and no query.
         """
         if isinstance(command, Stream):
-            what = "A stream reads a table as it grows, and no WITH."
-            raise StatementError(what, "Leave WITH out.", position=0)
+            what = "A stream reads a table. It cannot read a query that WITH defines."
+            raise StatementError(what, "Name a table, without WITH.", position=0)
         changed = change_expressions(command, self._condition)
         if isinstance(changed, Overwrite):
             changed = replace(changed, replace_on=self._condition(changed.replace_on))

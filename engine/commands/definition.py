@@ -39,19 +39,22 @@ class Create(Command):
     """A new table, empty or with the rows of a source."""
 
     kind: ClassVar[str] = "create"
-    help: ClassVar[str] = "Create a table, and load it if a source is given."
+    help: ClassVar[str] = "Create a table. If a source is given, load it into the table."
     schema: StructType | None = parameter(
-        "Schema", "schema", default=None, help="Left out, the source's."
+        "Schema", "schema", default=None, help="The source's columns by default."
     )
     partition_columns: tuple[str, ...] = parameter("Partition by", "columns", default=())
     clustering_columns: tuple[str, ...] = parameter("Cluster by", "columns", default=())
     properties: Mapping[str, str] = parameter("Properties", "mapping", default={})
     source: Source | None = parameter("Source", "source", default=None)
     if_not_exists: bool = parameter(
-        "Only if there is none", "boolean", default=False, help="Otherwise nothing is done."
+        "IF NOT EXISTS: only if there is no table",
+        "boolean",
+        default=False,
+        help="If the table exists, nothing is done.",
     )
     replace: bool = parameter(
-        "Replace", "boolean", default=False, help="A table that is there gives way, schema and all."
+        "Replace", "boolean", default=False, help="Replace an existing table, including its schema."
     )
     description: str = parameter("Description", "text", default="")
 
@@ -69,10 +72,10 @@ class Create(Command):
             what = "The table has neither columns nor a source."
             raise RequestError(what, "Give one of them.", field="schema")
         if self.partition_columns and self.clustering_columns:
-            what = "A table is either partitioned or clustered."
+            what = "A table cannot be both partitioned and clustered."
             raise RequestError(what, "Choose one.", field="clustering_columns")
         if self.if_not_exists and self.replace:
-            what = "IF NOT EXISTS and OR REPLACE exclude one another."
+            what = "IF NOT EXISTS and OR REPLACE cannot be combined."
             raise RequestError(what, "Choose one.", field="replace")
         if self.schema is not None:
             check_new_columns(self.schema, "schema")
@@ -119,7 +122,7 @@ class SetProperties(Command):
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.properties or not all(self.properties):
-            what = "There is no property to set."
+            what = "The statement names no property to set."
             raise RequestError(what, "Give at least one.", field="properties")
         _check_properties(self.properties)
 
@@ -134,16 +137,19 @@ class UnsetProperties(Command):
     """Take table properties away."""
 
     kind: ClassVar[str] = "unset_properties"
-    help: ClassVar[str] = "Take table properties away. Concurrent writes will fail."
+    help: ClassVar[str] = "Unset table properties. Concurrent writes will fail."
     keys: tuple[str, ...] = parameter("Properties", "texts")
     if_exists: bool = parameter(
-        "Only those that are set", "boolean", default=False, help="Otherwise a missing one fails."
+        "IF EXISTS: skip properties that are not set",
+        "boolean",
+        default=False,
+        help="Without it, a property that is not set is an error.",
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.keys or not all(self.keys):
-            what = "There is no property to unset."
+            what = "The statement names no property to unset."
             raise RequestError(what, "Give at least one.", field="keys")
 
     def statement(self) -> str:
@@ -167,26 +173,34 @@ class Clone(Command):
 
     kind: ClassVar[str] = "clone"
     help: ClassVar[str] = (
-        "Make the table a copy of another one, which shares its files or has its own."
+        "Make the table a clone of another table. A shallow clone shares the files, a deep "
+        "clone copies them."
     )
     source_table: str = parameter("Clone of", "text", help="The name or location of a Delta table.")
     version: int | None = parameter(
-        "At version", "integer", default=None, minimum=0, help="Left out, the latest."
+        "At version", "integer", default=None, minimum=0, help="The latest version by default."
     )
     timestamp: str | None = parameter(
-        "At time", "timestamp", default=None, help="The version that was current then; UTC."
+        "At time",
+        "timestamp",
+        default=None,
+        help="The version that was current at this time, in UTC.",
     )
     if_not_exists: bool = parameter(
-        "Only if there is none", "boolean", default=False, help="Otherwise nothing is done."
+        "IF NOT EXISTS: only if there is no table",
+        "boolean",
+        default=False,
+        help="If the table exists, nothing is done.",
     )
     replace: bool = parameter(
-        "Replace", "boolean", default=False, help="A table that is there gives way, schema and all."
+        "Replace", "boolean", default=False, help="Replace an existing table, including its schema."
     )
     deep: bool = parameter(
         "Copy the files",
         "boolean",
         default=False,
-        help="The clone stands on its own. Done again, with replace, it copies what is new alone.",
+        help="The clone then does not depend on its source. With replace, cloning again "
+        "copies only new files.",
     )
 
     @property
@@ -200,7 +214,7 @@ class Clone(Command):
             what = "The clone has no source."
             raise RequestError(what, "Name the table to clone.", field="source_table")
         if self.if_not_exists and self.replace:
-            what = "IF NOT EXISTS and OR REPLACE exclude one another."
+            what = "IF NOT EXISTS and OR REPLACE cannot be combined."
             raise RequestError(what, "Choose one.", field="replace")
         check_point(self.version, self.timestamp, "CLONE")
 

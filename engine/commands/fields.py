@@ -118,7 +118,7 @@ def values_from_json(
     parameters = {parameter.name: parameter for parameter in parameters_of(model)}
     for name in given:
         if name not in parameters:
-            what = f"There is no parameter {str(name)[:100]}."
+            what = f"There is no parameter called {str(name)[:100]}."
             raise RequestError(
                 what, f"The parameters are {', '.join(parameters)}.", field=str(name)[:100]
             )
@@ -239,7 +239,7 @@ def _schema(value: Any) -> StructType:  # noqa: ANN401 - JSON
     try:
         schema = parse_schema(value, keeps_foreign=False)
     except InvalidSchemaError as error:
-        remedy = error.remedy or "Send a struct type as Delta's schema JSON has it."
+        remedy = error.remedy or "Send a struct type in Delta's schema JSON."
         raise InvalidSchemaError(error.what, remedy) from error
     for column in schema:
         for key in COLUMN_RULES & column.metadata.keys():

@@ -37,9 +37,9 @@ def _grammar() -> str:
 def _functions() -> str:
     lines = [_line(f"**{title}**", (f.name for f in group)) for title, group in GROUPS.items()]
     lines += [
-        _line("**Now**, the same moment for the whole statement", FOLDED),
+        _line("**Now**, one moment for the whole statement", FOLDED),
         _line("**Aggregates**, in queries", AGGREGATES),
-        _line("**Windows**, in queries, beside the aggregates", WINDOW_FUNCTIONS),
+        _line("**Windows**, in queries, in addition to the aggregates", WINDOW_FUNCTIONS),
     ]
     return "\n".join(lines)
 
@@ -54,7 +54,7 @@ def _join_names(names: Iterable[str]) -> str:
 
 def _spark_alone() -> str:
     names = [name for name in FUNCTIONS if name not in FUNCTIONS_OF_ARROW]
-    return f"Evaluated by Spark alone: {_join_names(names)}."
+    return f"Only Spark can evaluate these: {_join_names(names)}."
 
 
 def _other_names() -> str:

@@ -23,7 +23,7 @@ def check_point(version: int | None, timestamp: str | None, command: str) -> Non
         RequestError: both are given, the version is negative, or the text is not a time.
     """
     if version is not None and timestamp is not None:
-        what = f"{command} takes either a version or a time."
+        what = f"{command} needs either a version or a time."
         raise RequestError(what, "Give one of them.", field="version")
     if version is not None and version < 0:
         what = f"{command} cannot go to version {version}."
@@ -51,30 +51,30 @@ class Optimize(Command):
     """Compact small files, purge deletion vectors, cluster or sort."""
 
     kind: ClassVar[str] = "optimize"
-    help: ClassVar[str] = "Write many small files as few large ones. No row changes."
+    help: ClassVar[str] = "Compact many small files into a few large ones. No row changes."
     where: str | None = parameter(
         "Only partitions where", "condition", default=None, help="Partition columns only."
     )
     zorder_by: tuple[str, ...] = parameter("Z-order by", "columns", default=())
     full: bool = parameter(
-        "Full", "boolean", default=False, help="Cluster every file again, not only new ones."
+        "Full", "boolean", default=False, help="Cluster all files again, not only new ones."
     )
     target_size_bytes: int | None = parameter(
         "Target size of a file", "integer", default=None, minimum=1, help="In bytes."
     )
     auto: bool = parameter(
-        "Only where many are small",
+        "Only partitions with many small files",
         "boolean",
         default=False,
-        help="Join files below half the target alone, in partitions that have enough of them: what a "
-        "write asks for where delta.autoOptimize.autoCompact is set.",
+        help="Compact only files below half the target size, in partitions that have enough "
+        "of them. Writes do this if delta.autoOptimize.autoCompact is set.",
     )
     min_files: int | None = parameter(
-        "Small files that are enough",
+        "Minimum number of small files",
         "integer",
         default=None,
         minimum=MIN_FILES,
-        help="In a partition; left out, 50. Only together with the above.",
+        help="For each partition, 50 by default. Only for automatic compaction.",
     )
 
     @property
@@ -85,17 +85,17 @@ class Optimize(Command):
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.auto and (self.full or self.zorder_by):
-            what = "OPTIMIZE of small files alone takes neither FULL nor ZORDER BY."
-            raise RequestError(what, "Leave one of them out.", field="auto")
+            what = "Automatic compaction cannot be combined with FULL or ZORDER BY."
+            raise RequestError(what, "Remove one of them.", field="auto")
         if self.min_files is not None and self.min_files < MIN_FILES:
-            what = f"With {self.min_files} there is nothing to join."
+            what = f"A minimum of {self.min_files} small files leaves nothing to compact."
             raise RequestError(what, f"Use {MIN_FILES} or more.", field="min_files")
         if self.min_files is not None and not self.auto:
-            what = "A number of small files counts only where they alone are joined."
-            raise RequestError(what, "Set auto too, or leave it out.", field="min_files")
+            what = "min_files applies only to automatic compaction."
+            raise RequestError(what, "Set auto as well, or leave min_files out.", field="min_files")
         if self.full and (self.zorder_by or self.where):
-            what = "OPTIMIZE FULL takes neither WHERE nor ZORDER BY."
-            raise RequestError(what, "Leave one of them out.", field="full")
+            what = "OPTIMIZE FULL cannot be combined with WHERE or ZORDER BY."
+            raise RequestError(what, "Remove one of them.", field="full")
         check_columns(self.zorder_by, schema, "zorder_by")
         if schema is not None:
             self.condition(schema)
@@ -128,7 +128,7 @@ class Reorg(Command):
         "integer",
         default=None,
         minimum=1,
-        help="Instead of purging: rewrite so that Iceberg clients can read the table.",
+        help="Instead of purging, rewrite the files so that Iceberg clients can read the table.",
     )
 
     @property
@@ -139,7 +139,7 @@ class Reorg(Command):
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.upgrade_uniform is not None and self.where:
-            what = "REORG … UPGRADE UNIFORM takes no WHERE."
+            what = "REORG … UPGRADE UNIFORM cannot have a WHERE."
             raise RequestError(what, "Leave it out.", field="where")
         if schema is not None:
             self.condition(schema)
@@ -157,30 +157,37 @@ class Vacuum(Command):
     """Delete files needed by no version within the retention."""
 
     kind: ClassVar[str] = "vacuum"
-    help: ClassVar[str] = "Delete files that no retained version needs. Older versions go."
+    help: ClassVar[str] = (
+        "Delete files that no retained version needs. Older versions can then no longer be read."
+    )
     retention_hours: float | None = parameter(
-        "Keep files of the last hours",
+        "Retention in hours",
         "number",
         default=None,
         minimum=0,
-        help="Left out, the table's own retention: 168 by default.",
+        help="The table's own retention by default, which is 168 hours unless it is set.",
     )
     lite: bool = parameter(
-        "Lite", "boolean", default=False, help="Use the log alone, do not list the storage."
-    )
-    override_retention: bool = parameter(
-        "Allow less than the safe retention",
+        "Lite",
         "boolean",
         default=False,
-        help="Readers and writers older than the retention may fail.",
+        help="Find the files in the log, without listing the storage.",
+    )
+    override_retention: bool = parameter(
+        "Allow a retention below the table's",
+        "boolean",
+        default=False,
+        help="Reads and writes that run longer than the retention may fail.",
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         hours = self.retention_hours
         if hours is not None and not 0 <= hours <= MAX_RETENTION_HOURS:
-            what = f"A retention of {hours} hours cannot be."
-            raise RequestError(what, "Use hours of a century at most.", field="retention_hours")
+            what = f"A retention of {hours} hours is not possible."
+            raise RequestError(
+                what, "Use a number of hours between 0 and a century.", field="retention_hours"
+            )
 
     def retention_ms(self, table: str, default_ms: int) -> int:
         """Return how long files of older versions are retained; `default_ms` is the table's setting.
@@ -194,13 +201,14 @@ class Vacuum(Command):
         asked_ms = round(self.retention_hours * HOUR_MS)
         if asked_ms < default_ms and not self.override_retention:
             msg = (
-                f"VACUUM of {table} was asked to keep {self.retention_hours:g} hours,"
-                f" less than the {default_ms / HOUR_MS:g} the table retains: versions that readers and"
-                " running jobs may still use would break."
+                f"VACUUM of {table} was asked to keep {self.retention_hours:g} hours, less "
+                f"than the table's retention of {default_ms / HOUR_MS:g} hours. Versions that "
+                "readers and running jobs may still use would break."
             )
             raise RetentionTooShortError(
                 msg,
-                "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true') or, in"
+                "Keep at least that many hours, or allow fewer with WITH "
+                "('overrideRetention' = 'true') or, in"
                 " PySpark, spark.databricks.delta.retentionDurationCheck.enabled = false.",
                 field="retention_hours",
             )
@@ -219,10 +227,10 @@ class Restore(Command):
     """Make an earlier version the current one, as a new commit."""
 
     kind: ClassVar[str] = "restore"
-    help: ClassVar[str] = "Bring back an earlier version as a new one."
+    help: ClassVar[str] = "Restore an earlier version as a new version."
     version: int | None = parameter("Version", "integer", default=None, minimum=0)
     timestamp: str | None = parameter(
-        "Time", "timestamp", default=None, help="The version that was current then; UTC."
+        "Time", "timestamp", default=None, help="The version that was current at this time, in UTC."
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002

@@ -133,8 +133,8 @@ class AnalysedMerge:
             MultipleSourceRowsError: they would change it.
         """
         if not self.only_deletes_matches:
-            msg = f"Several source rows match one row of {table} and would change it."
-            remedy = "Make the source's rows unique by the columns of ON."
+            msg = f"Several source rows match the same row of {table} and would change it."
+            remedy = "Make the source rows unique on the columns that ON compares."
             raise MultipleSourceRowsError(msg, remedy)
 
     def target_condition(self) -> Expression:
@@ -238,7 +238,7 @@ class MergeClause:
     )
     condition: Given | None = parameter("And", "condition", default=None)
     assignments: Mapping[str, Given] = parameter(
-        "Set", "assignments", default={}, help="Column to expression, for update and insert."
+        "Set", "assignments", default={}, help="Columns and their values, for update and insert."
     )
 
     def as_json(self) -> dict[str, Any]:
@@ -285,7 +285,9 @@ class Merge(Command):
     kind: ClassVar[str] = "merge"
     help: ClassVar[str] = "Update, delete and insert rows by matching them with a source."
     source: Source = parameter("Source", "source", help="Files, rows or another table.")
-    on: Given = parameter("On", "condition", help="Which source row belongs to which target row.")
+    on: Given = parameter(
+        "On", "condition", help="The condition that matches source rows with target rows."
+    )
     clauses: tuple[MergeClause, ...] = parameter("Clauses", "clauses")
     target_alias: str = parameter("Alias of the target", "text", default="target")
     source_alias: str = parameter("Alias of the source", "text", default="source")
@@ -300,14 +302,14 @@ class Merge(Command):
             remedy = f"Name them after the alias: AS {self.source_alias} (a, b)."
             raise RequestError(what, remedy, field="source.columns")
         if not self.clauses:
-            what = "MERGE has no WHEN."
+            what = "MERGE has no WHEN clause."
             raise RequestError(what, "Give at least one clause.", field="clauses")
         for clause in self.clauses:
             clause.validate()
         _check_order(self.clauses)
         if self.target_alias.lower() == self.source_alias.lower():
-            what = f"Target and source are both called {self.target_alias}."
-            raise RequestError(what, "Give one another alias.", field="source_alias")
+            what = f"The target and the source are both called {self.target_alias}."
+            raise RequestError(what, "Give one of them another alias.", field="source_alias")
 
     def tables_read(self) -> tuple[str, ...]:
         """Return the tables named by its source, conditions and clauses, as written."""
@@ -450,8 +452,10 @@ def _check_order(clauses: tuple[MergeClause, ...]) -> None:
     for when in _ACTIONS:
         own = [clause for clause in clauses if clause.when == when]
         if any(earlier.condition is None for earlier in own[:-1]):
-            what = f"A WHEN {WHEN_SQL[when]} without condition hides those after it."
-            raise RequestError(what, "Only the last of its kind may lack one.", field="clauses")
+            what = f"A WHEN {WHEN_SQL[when]} clause without a condition hides the clauses after it."
+            raise RequestError(
+                what, "Only the last clause of a kind can have no condition.", field="clauses"
+            )
 
 
 def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON

@@ -22,11 +22,11 @@ class Script(Command):
     kind: ClassVar[str] = "script"
     label: ClassVar[str] = "Script"
     help: ClassVar[str] = (
-        "Several statements in order, each committed by itself. Two scripts that DELETE a key and then"
-        " INSERT it can both insert it: use MERGE where a key must stay single."
+        "Run several statements in order. Each has its own commit. Two scripts that DELETE a "
+        "key and then INSERT it can both insert it: use MERGE if keys must be unique."
     )
     steps: tuple[Command, ...] = parameter(
-        "Steps", "steps", help="Commands, each with its kind and parameters."
+        "Steps", "steps", help="A list of commands, each with its kind and parameters."
     )
 
     @property
@@ -46,8 +46,8 @@ class Script(Command):
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
         for step in self.steps:
             if not fits_a_script(type(step)):
-                what = f"{step.label} cannot be a step of a script."
-                raise RequestError(what, "Send it by itself.", field="steps")
+                what = f"{step.label} cannot be part of a script."
+                raise RequestError(what, "Send it as a job of its own.", field="steps")
             step.validate(None)
 
     def tables_read(self) -> tuple[str, ...]:

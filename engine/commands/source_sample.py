@@ -60,7 +60,7 @@ def columnar_head(
             schema, table = _READERS[source.format](file, shown, rows, columns)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         msg = f"{shown} cannot be read as {source.format.upper()}: {reason_of(error)}."
-        raise RequestError(msg, "Check that it is whole.", field="file") from error
+        raise RequestError(msg, "Check that the file is complete.", field="file") from error
     return _convert_schema(schema, shown), table
 
 
@@ -71,7 +71,7 @@ def _parquet(
     schema = parquet.schema_arrow
     check_width(len(schema), shown)
     if is_inflated(parquet.metadata.num_rows, file.size()):
-        msg = f"it says it holds {parquet.metadata.num_rows:,} rows, and its bytes cannot"
+        msg = f"its footer claims {parquet.metadata.num_rows:,} rows, more than its bytes can hold"
         raise ValueError(msg)
     names = schema.names[:columns]
     batches = parquet.iter_batches(batch_size=rows, columns=names, use_threads=False)
@@ -101,7 +101,10 @@ def _convert_schema(schema: pa.Schema, shown: str) -> StructType:
         try:
             fields.append(StructField(column.name, from_arrow_type(column.type)))
         except InvalidSchemaError as error:
-            msg = f"The column {column.name} of {shown} is of the type {column.type}, which no table has."
+            msg = (
+                f"The column {column.name} of {shown} has the type {column.type}, which Delta "
+                "does not have."
+            )
             raise RequestError(msg, "Cast it to a type that Delta has.", field="file") from error
     return StructType(tuple(fields))
 
@@ -318,9 +321,9 @@ def _declare_field(own: StructField, text: str, *, stores: bool) -> StructField:
     kind = parse_type(text)
     if VARIANT in _list_inner_types(kind):
         msg = "A file has no values of the type VARIANT."
-        raise RequestError(msg, "Load text, and parse it later.", field="types")
+        raise RequestError(msg, "Load strings, and parse them later.", field="types")
     if has_limits(kind):
-        msg = "A file is not loaded into CHAR or VARCHAR."
+        msg = "A file cannot be loaded into CHAR or VARCHAR."
         raise RequestError(msg, "Choose STRING.", field="types")
     if stores:
         plan_storage(own.type, kind, own.name)

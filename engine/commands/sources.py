@@ -38,15 +38,17 @@ class FileSource(_AsJson):
     uri: str = parameter("Location", "text", help="A file or directory under an allowed root.")
     format: str = parameter("Format", "choice", choices=FORMATS)
     header: bool = parameter("First line is a header", "boolean", default=True, help="CSV only.")
-    delimiter: str = parameter("Delimiter", "text", default=",", help="CSV only: one character.")
-    quote: str = parameter("Quote", "text", default='"', help="CSV only: one character.")
-    null_text: str = parameter("Text that means null", "text", default="", help="CSV only.")
+    delimiter: str = parameter(
+        "Delimiter", "text", default=",", help="For CSV only. One character."
+    )
+    quote: str = parameter("Quote", "text", default='"', help="For CSV only. One character.")
+    null_text: str = parameter("String that means null", "text", default="", help="CSV only.")
     bad_rows: str = parameter(
         "Rows that do not fit",
         "choice",
         default="fail",
         choices=BAD_ROWS,
-        help="Fail the job, drop the row, or put null for the value that does not fit.",
+        help="Fail the job, drop the row, or store null for the value that does not fit.",
     )
 
     def sql(self) -> str:
@@ -113,7 +115,10 @@ class RowsSource(_AsJson):
         widths = {len(row) for row in self.rows} | ({len(self.columns)} if self.columns else set())
         if not self.rows or len(self.rows) > MAX_ROWS or len(widths) != 1 or widths == {0}:
             what = f"There are {len(self.rows)} rows, of {sorted(widths)} values."
-            remedy = f"Give 1 to {MAX_ROWS} rows with one value a column; load more from a file."
+            remedy = (
+                f"Give 1 to {MAX_ROWS} rows with one value for each column. Load more rows "
+                "from a file."
+            )
             raise RequestError(what, remedy, field="source.rows")
         for value in islice(chain.from_iterable(self.rows), _PARSED):
             if value.strip().upper() != "DEFAULT":
@@ -197,7 +202,7 @@ class QuerySource(_AsJson):
         lowered = [column.lower() for column in self.columns]
         if len(set(lowered)) < len(lowered):
             what = f"A column is named twice in {', '.join(self.columns)}."
-            raise RequestError(what, "Name each once.", field="source.columns")
+            raise RequestError(what, "List each column once.", field="source.columns")
 
 
 @dataclass(frozen=True)
@@ -230,7 +235,7 @@ class DataFrameSource:
         Raises:
             RequestError: always.
         """
-        what = "A DataFrame lives in the calling program alone."
+        what = "A DataFrame exists only in the calling program."
         raise RequestError(what, "Write its rows to a table or to files first.", field="source")
 
 
@@ -256,7 +261,7 @@ class ArrowSource:
         Raises:
             RequestError: always.
         """
-        what = f"The rows {self.name} live in the calling program alone."
+        what = f"The rows {self.name} exist only in the calling program."
         raise RequestError(what, "Write them to a table or to files first.", field="source")
 
 
@@ -278,8 +283,8 @@ def source_from_json(given: Any) -> Sendable:  # noqa: ANN401 - JSON
     if isinstance(given, Sendable):
         return given
     if not isinstance(given, Mapping):
-        what = "The source is not an object."
-        raise RequestError(what, "Give one with a kind.", field="source")
+        what = "The source must be a JSON object."
+        raise RequestError(what, "Send an object with a kind.", field="source")
     kind = given.get("kind")
     model = SOURCES.get(kind) if isinstance(kind, str) else None
     if model is None:
@@ -310,7 +315,7 @@ def _literal(value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if not isinstance(value, str | int | float):
-        what = f"{str(value)[:60]!r} is no value"
+        what = f"{str(value)[:60]!r} is not a value"
         raise TypeError(what)
     if not isinstance(value, str):
         return repr(value)

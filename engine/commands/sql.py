@@ -93,7 +93,7 @@ def _parse_using(cursor: StatementCursor) -> tuple[Source, str]:
         rows = replace(rows, columns=cursor.columns())
     if not alias:
         what = "The source has no alias."
-        raise StatementError(what, "Give it one with AS.", position=position)
+        raise StatementError(what, "Add an alias with AS.", position=position)
     return rows, alias
 
 
@@ -132,11 +132,11 @@ def _parse_insert_values(cursor: StatementCursor) -> dict[str, str]:
     lowered = [column.lower() for column in columns]
     twice = next((name for name in columns if lowered.count(name.lower()) > 1), None)
     if twice is not None:
-        what = f"INSERT names {twice} twice."
-        raise InsertedTwiceError(what, "Name it once.", position=position)
+        what = f"INSERT lists {twice} twice."
+        raise InsertedTwiceError(what, "List it once.", position=position)
     if len(columns) != len(values):
-        what = f"INSERT names {len(columns)} columns and gives {len(values)} values."
-        raise ValueCountError(what, "Give each column one value.", position=position)
+        what = f"INSERT lists {len(columns)} columns but gives {len(values)} values."
+        raise ValueCountError(what, "Give one value for each column.", position=position)
     return dict(zip(columns, values, strict=True))
 
 
@@ -244,7 +244,9 @@ def create(cursor: StatementCursor) -> Create | Clone:
         cursor.need("CREATE")
         replace = cursor.take("OR", "REPLACE")
     if not cursor.take("TABLE"):
-        what = f"CREATE {cursor.peek() or 'this'} is not understood: only tables are created here."
+        what = (
+            f"CREATE {cursor.peek() or 'this'} is not supported: only tables can be created here."
+        )
         raise StatementError(what, "Use CREATE TABLE.", position=cursor.position)
     guard = cursor.take("IF", "NOT", "EXISTS")
     table = cursor.table()
@@ -297,7 +299,7 @@ def _partition_columns(cursor: StatementCursor) -> tuple[str, ...]:
     while not columns or cursor.take(","):
         columns.append(cursor.column())
     if bracket and not cursor.take(")"):
-        what = "PARTITIONED BY names columns, and their types stand with the others."
+        what = "PARTITIONED BY takes column names without types."
         remedy = f"Add {columns[-1]} to the columns of the table."
         raise StatementError(what, remedy, position=position)
     return tuple(columns)
@@ -305,14 +307,14 @@ def _partition_columns(cursor: StatementCursor) -> tuple[str, ...]:
 
 NOT_OF_A_TABLE = {
     "LOCATION": (
-        "LOCATION is not understood: a new table lies under the lake's own root.",
+        "LOCATION is not supported: a new table is created under the lake's root.",
         "Leave it out.",
     ),
     "LIKE": (
-        "CREATE TABLE … LIKE is not understood.",
+        "CREATE TABLE … LIKE is not supported.",
         "Use CREATE TABLE t USING DELTA AS SELECT * FROM s WHERE FALSE, or CLONE.",
     ),
-    "OPTIONS": ("OPTIONS are not understood: a table has properties.", "Use TBLPROPERTIES."),
+    "OPTIONS": ("OPTIONS is not supported: a table has properties.", "Use TBLPROPERTIES."),
 }
 """Clauses Spark allows after a table's columns and this grammar refuses: error and remedy."""
 
@@ -351,8 +353,8 @@ def parse_statement(text: str) -> Command:
     """
     command, dry_run = parse_request(text)
     if dry_run:
-        what = "The statement ends in DRY RUN, and a command alone would be run for real."
-        remedy = "Leave DRY RUN out, and ask for a dry run beside the statement (dry_run=True)."
+        what = "A command cannot contain DRY RUN."
+        remedy = "Remove DRY RUN, and request the dry run with dry_run=True."
         raise StatementError(what, remedy, position=text.upper().rindex("DRY"))
     return command
 
@@ -371,8 +373,8 @@ def parse_request(text: str) -> tuple[Command, bool]:
     commands = [_one(cursor.text, part) for part in parts]
     for part, (_, dry_run) in zip(parts[:-1], commands[:-1], strict=True):
         if dry_run:
-            what = "DRY RUN stands at the end of a script, for all of it."
-            raise StatementError(what, "Move it there.", position=part[-1].position)
+            what = "In a script, DRY RUN must come at the end. It applies to all statements."
+            raise StatementError(what, "Move it to the end.", position=part[-1].position)
     command, dry_run = commands[-1]
     if len(commands) > 1:
         command = Script(tuple(step for step, _ in commands))

@@ -73,8 +73,8 @@ def check(cursor: StatementCursor) -> str:
 
 
 def _informational(cursor: StatementCursor) -> StatementError:
-    what = f"{cursor.peek()} KEY is informational and not part of a Delta table's log."
-    remedy = "Leave it out, and enter it in the catalogue."
+    what = f"{cursor.peek()} KEY is informational and is not stored in a Delta table's log."
+    remedy = "Remove it, and declare the key in the catalog."
     return StatementError(what, remedy, position=cursor.position)
 
 
@@ -108,11 +108,11 @@ def column_definition(cursor: StatementCursor) -> StructField:
 def _column_option_error(cursor: StatementCursor) -> StatementError:
     """Build the error for a column option Spark allows and this grammar does not."""
     if cursor.peek() == "CHECK":
-        what = "A CHECK beside a column is not understood."
+        what = "A CHECK inside a column definition is not supported."
         remedy = "Put it after the columns: CONSTRAINT name CHECK (condition)."
     elif cursor.peek() == "COLLATE":
-        what = "COLLATE is not understood: texts are compared by their bytes."
-        remedy = "Leave it out, and compare lower(column)."
+        what = "COLLATE is not supported: strings are compared by their bytes."
+        remedy = "Remove it, and compare lower(column)."
     else:
         return _informational(cursor)
     return StatementError(what, remedy, position=cursor.position)
@@ -169,7 +169,7 @@ def _not_known(cursor: StatementCursor) -> StatementError:
     """Build the error for Spark's other changes, with the alternative here."""
     words = f"{cursor.peek()} {cursor.peek(1)}"
     if words not in OTHER_CHANGES:
-        cursor.refuse("no change of a table begins so")
+        cursor.refuse("no ALTER TABLE clause begins like this")
     what = f"ALTER TABLE … {words} is not understood."
     return StatementError(what, OTHER_CHANGES[words], position=cursor.position)
 
@@ -248,7 +248,7 @@ def _change(cursor: StatementCursor, table: str) -> Command:
     change = _one_change(cursor, column, table)
     if cursor.peek() == ",":
         what = "ALTER COLUMN changes one column at a time."
-        remedy = "Send one statement for each column, with ; between them."
+        remedy = "Send one statement for each column, separated by semicolons."
         raise StatementError(what, remedy, position=cursor.position)
     return change
 
@@ -260,16 +260,17 @@ def _hive_change(cursor: StatementCursor, column: str, table: str, position: int
         cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
     name = cursor.name()
     if name.lower() != column.rpartition(".")[2].strip("`").lower():
-        what = f"CHANGE COLUMN gives {column} another name, {name}."
+        what = f"CHANGE COLUMN renames {column} to {name}."
         raise StatementError(what, "Use ALTER TABLE … RENAME COLUMN … TO ….", position=position)
     start = cursor.index
     read_type(cursor)
     new_type = cursor.slice(start)
     if cursor.peek() in {"COMMENT", "FIRST", "AFTER"}:
-        what = f"CHANGE COLUMN says a type and {cursor.peek()}, which are two changes."
+        what = f"CHANGE COLUMN has a type and {cursor.peek()}, which are two changes."
         remedy = (
-            f"Leave {column} {new_type} out where the type stays: ALTER TABLE … ALTER COLUMN {column} "
-            f"{cursor.peek()} …. Else send two statements, with ; between them."
+            f"If the type stays, leave {column} {new_type} out: ALTER TABLE … ALTER COLUMN "
+            f"{column} {cursor.peek()} …. Otherwise send two statements, separated by a "
+            "semicolon."
         )
         raise StatementError(what, remedy, position=cursor.position)
     return ChangeColumn(column, new_type=new_type, table=table)
@@ -285,7 +286,7 @@ def _one_change(cursor: StatementCursor, column: str, table: str) -> Command:
     if cursor.peek() in {"SET", "DROP"}:
         return _set_or_drop(cursor, column, table)
     if cursor.peek() == "SYNC":
-        what = "SYNC IDENTITY is not supported: an identity column counts on from what was written."
+        what = "SYNC IDENTITY is not supported."
         raise StatementError(what, "Run it with delta-spark.", position=cursor.position)
     first, after = _place(cursor)
     if not first and not after:
@@ -341,12 +342,12 @@ CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]]
 """Parsers of changes, by their words."""
 
 OTHER_CHANGES = {
-    "REPLACE COLUMNS": "Use ADD COLUMNS, ALTER COLUMN and DROP COLUMNS, with ; between them.",
-    "ADD PARTITION": "Leave it out: a partition is there as soon as it has rows.",
-    "DROP PARTITION": "Use DELETE FROM t WHERE, with the partition as the condition.",
-    "RECOVER PARTITIONS": "Leave it out: the log says which partitions there are.",
+    "REPLACE COLUMNS": "Use ADD COLUMNS, ALTER COLUMN and DROP COLUMNS, separated by semicolons.",
+    "ADD PARTITION": "Remove the statement: a partition exists as soon as it has rows.",
+    "DROP PARTITION": "Use DELETE FROM t WHERE with a condition on the partition columns.",
+    "RECOVER PARTITIONS": "Remove the statement: the log lists the partitions.",
     "RENAME TO": "Register the table under the other name.",
-    "SET LOCATION": "Register the table that is there.",
+    "SET LOCATION": "Register the existing table.",
     "ADD CHECK": "Give the constraint a name: ADD CONSTRAINT name CHECK (condition).",
 }
 """Spark's changes refused here, with the alternative."""

@@ -32,11 +32,11 @@ _OBJECTS = {
 """Objects of SHOW and DESCRIBE, and the table's page with them."""
 _LISTS = frozenset({"TABLES", "VIEWS", "SCHEMAS", "DATABASES", "CATALOGS"})
 _PAGES = {
-    "data": "the page Rows of the table",
+    "data": "the Data page of the table",
     "summary": "the page of the table",
-    "schema": "the page Schema of the table",
-    "files": "the page Files of the table",
-    "history": "the page History of the table",
+    "schema": "the Schema page of the table",
+    "files": "the Files page of the table",
+    "history": "the History page of the table",
 }
 _IN_PYTHON = {
     "data": "snapshot().to_arrow()",
@@ -61,7 +61,7 @@ def not_known(cursor: StatementCursor, statements: Sequence[str]) -> StatementEr
     if word in _REFUSED:
         what, remedy = _REFUSED[word](cursor)
         return StatementError(what, remedy, position=position)
-    what = f"No statement begins with {word[:60]!r}."
+    what = f"No supported statement begins with {word[:60]!r}."
     near = get_close_matches(word, statements, n=1)
     remedy = f"Did you mean {near[0]}?" if near else f"Use {', '.join(statements)}."
     return StatementError(what, remedy, position=position)
@@ -77,8 +77,9 @@ def refuse_transaction(word: str) -> tuple[str, str]:
     """Return why there are no transactions of several statements, and the alternative."""
     what = f"{word} is not supported: a transaction covers one table and one statement."
     remedy = (
-        "Use MERGE to change a table in one commit, or send statements with ; between them: each "
-        "commits by itself, in order. Databricks Runtime 18.0 and later runs several as one "
+        "Use MERGE to change a table in one commit, or send statements separated by "
+        "semicolons: they run in order, each with its own commit. Databricks Runtime 18.0 "
+        "and later runs several as one "
         "transaction (BEGIN ATOMIC, on Unity Catalog tables with catalog commits)."
     )
     return what, remedy
@@ -131,12 +132,12 @@ def _description(cursor: StatementCursor, word: str) -> OnlyReadsError:
         cursor.take("TABLE")
         cursor.take("EXTENDED")
     if word == "EXPLAIN":
-        what = "EXPLAIN reads, and jobs only write."
-        remedy = "Leave EXPLAIN out, and ask for a dry run: it says what the statement would touch."
+        what = "EXPLAIN is not supported: it only reads, and jobs write."
+        remedy = "Remove EXPLAIN, and request a dry run: it shows what the statement would change."
         return OnlyReadsError(what, remedy, position=position)
     if word == "SHOW" and cursor.peek() in _LISTS:
-        what = f"SHOW {cursor.peek()} reads, and jobs only write."
-        return OnlyReadsError(what, "Look at the page Tables.", position=position)
+        what = f"SHOW {cursor.peek()} is not supported: it only reads, and jobs write."
+        return OnlyReadsError(what, "See the Tables page.", position=position)
     try:
         table = cursor.table()
     except StatementError:
@@ -145,9 +146,9 @@ def _description(cursor: StatementCursor, word: str) -> OnlyReadsError:
 
 
 def _only_reads(word: str, page: str, table: str, condition: str, position: int) -> OnlyReadsError:
-    what = f"{word[:60]} reads, and jobs only write."
+    what = f"{word[:60]} is not supported: it only reads, and jobs write."
     where = f" {table[:200]}" if table else ""
-    remedy = f"Look at {_PAGES[page]}{where}; in Python, at {_IN_PYTHON[page]} of its DeltaTable."
+    remedy = f"See {_PAGES[page]}{where}. In Python, use {_IN_PYTHON[page]} of DeltaTable."
     error = OnlyReadsError(what, remedy, position=position)
     error.table, error.page, error.condition = table, page, condition
     return error
@@ -155,12 +156,12 @@ def _only_reads(word: str, page: str, table: str, condition: str, position: int)
 
 def _drop(_: StatementCursor) -> tuple[str, str]:
     what = "DROP is not supported: tables are unregistered, not dropped."
-    return what, "Unregister the table on its page or by REST; its files stay."
+    return what, "Unregister the table on its page or over REST. Its files stay."
 
 
 def _copy(cursor: StatementCursor) -> tuple[str, str]:
     """COPY INTO t FROM 'place' FILEFORMAT = format: said again as an INSERT."""
-    what = "COPY INTO is not supported: it skips files that it loaded before, which nothing here keeps."
+    what = "COPY INTO is not supported: this engine keeps no list of the files it has loaded."
     table, place, kind = "t", "/data/new.csv", "csv"
     try:
         cursor.need("COPY", "INTO")
@@ -173,12 +174,12 @@ def _copy(cursor: StatementCursor) -> tuple[str, str]:
         pass  # keep the example
     table, place, kind = table[:200], place[:200], kind[:20]
     rows = f"read_files({quote_string(place)}, format => {quote_string(kind)})"
-    remedy = f"Load the files once: INSERT INTO {table_sql(table)} BY NAME SELECT * FROM {rows}."  # noqa: S608
+    remedy = f"Load the files with INSERT INTO {table_sql(table)} BY NAME SELECT * FROM {rows}."  # noqa: S608
     return what, remedy
 
 
 def _convert(_: StatementCursor) -> tuple[str, str]:
-    what = "CONVERT TO DELTA is not supported: a job runs on a table that is registered."
+    what = "CONVERT TO DELTA is not supported as a job: a job runs on a registered table."
     remedy = (
         "Convert it from Python (engine.delta.tables.DeltaTable.convertToDelta), then register it"
         " under Tables."
@@ -187,32 +188,29 @@ def _convert(_: StatementCursor) -> tuple[str, str]:
 
 
 def _generate(_: StatementCursor) -> tuple[str, str]:
-    what = "GENERATE is not supported: no job writes manifests."
-    remedy = (
-        "Write them from Python: engine.delta.tables.DeltaTable has"
-        " generate('symlink_format_manifest')."
-    )
+    what = "GENERATE is not supported as a job."
+    remedy = "In Python, use generate('symlink_format_manifest') of engine.delta.tables.DeltaTable."
     return what, remedy
 
 
 def _session(cursor: StatementCursor) -> tuple[str, str]:
-    what = f"{cursor.peek()} is about a session, and a job has none of a person's."
-    return what, "Give options to the statement: WITH ('option' = 'value')."
+    what = f"{cursor.peek()} changes a session, and a job has no session of its own."
+    return what, "Set options in the statement: WITH ('option' = 'value')."
 
 
 def _database(cursor: StatementCursor) -> tuple[str, str]:
-    what = f"{cursor.peek()} is not supported: nothing but tables is kept here."
-    return what, "Name tables in full; rights are given under Access."
+    what = f"{cursor.peek()} is not supported: only tables are managed here."
+    return what, "Use full table names. Grant access on the Access page."
 
 
 def _statistics(cursor: StatementCursor) -> tuple[str, str]:
     what = f"{cursor.peek()} is not supported: statistics are written with each file."
-    return what, "Leave it out; OPTIMIZE writes files, and their statistics, anew."
+    return what, "Remove it. OPTIMIZE rewrites files together with their statistics."
 
 
 def _program(cursor: StatementCursor) -> tuple[str, str]:
-    what = f"{cursor.peek()} is not supported: a statement runs no code."
-    return what, "Use the functions of docs/sql.md, or Python with enable(spark)."
+    what = f"{cursor.peek()} is not supported: a statement cannot run code."
+    return what, "Use the functions in docs/sql.md, or a Python program with enable(spark)."
 
 
 _REFUSED: dict[str, Callable[[StatementCursor], tuple[str, str]]] = {

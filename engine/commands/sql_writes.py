@@ -198,7 +198,7 @@ def files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: boo
     """
     position = cursor.position
     if columns or by_position:
-        what = "Files are taken whole, their columns by name."
+        what = "read_files takes all columns of the files, by name."
         remedy = "Write INSERT INTO … BY NAME SELECT * FROM read_files(…)."
         raise StatementError(what, remedy, position=position)
     cursor.need("READ_FILES", "(")
@@ -268,8 +268,8 @@ def _parse_target(cursor: StatementCursor, *, overwrite: bool) -> _InsertTarget:
     alias = cursor.alias(*_AFTER_TABLE)
     partition = _partition(cursor) if cursor.peek() == "PARTITION" else {}
     if cursor.peek() == "IF" and cursor.peek(1) == "NOT":
-        what = f"INSERT {'OVERWRITE' if overwrite else 'INTO'} … IF NOT EXISTS is not understood."
-        remedy = "Leave it out: a partition that is there is replaced."
+        what = f"INSERT {'OVERWRITE' if overwrite else 'INTO'} … IF NOT EXISTS is not supported."
+        remedy = "Remove it: an existing partition is replaced."
         raise StatementError(what, remedy, position=cursor.position)
     columns = cursor.columns() if cursor.peek() == "(" and not cursor.query_ahead() else ()
     if cursor.peek() == "PARTITION" and not partition:
@@ -279,13 +279,16 @@ def _parse_target(cursor: StatementCursor, *, overwrite: bool) -> _InsertTarget:
 
 def _parse_by_name(cursor: StatementCursor, into: _InsertTarget) -> _InsertTarget:
     if into.by_name and cursor.peek() == "BY":
-        cursor.refuse("BY NAME is there already")
+        cursor.refuse("BY NAME was already given")
     return replace(into, by_name=cursor.take("BY", "NAME") or into.by_name)
 
 
 def _refuse_alias(cursor: StatementCursor, into: _InsertTarget) -> None:
     if into.alias:
-        what = f"{into.alias} is an alias of the table, which only REPLACE WHERE and ON have a use for."
+        what = (
+            f"{into.alias} is an alias of the table, which only REPLACE WHERE and REPLACE ON "
+            "can use."
+        )
         raise StatementError(what, "Leave it out.", position=cursor.position)
 
 
@@ -296,8 +299,8 @@ def _partition(cursor: StatementCursor) -> dict[str, str]:
     while True:
         position, name = cursor.position, cursor.column()
         if name in values:
-            what = f"{name} comes twice in PARTITION."
-            raise StatementError(what, "Name it once.", position=position)
+            what = f"{name} appears twice in PARTITION."
+            raise StatementError(what, "List it once.", position=position)
         values[name] = cursor.take_until(",", ")") if cursor.take("=") else ""
         if cursor.take(")"):
             return values
@@ -314,8 +317,8 @@ def _parse_replace(
     cursor.index += 1
     refuse_stream_options(cursor, options, taken=())
     if into.partition:
-        what = "PARTITION and REPLACE both say what is replaced."
-        raise StatementError(what, "Leave one out.", position=cursor.position)
+        what = "PARTITION and REPLACE both select the rows to replace."
+        raise StatementError(what, "Remove one of them.", position=cursor.position)
     if way == "USING":
         using = cursor.columns()
         into = _parse_by_name(cursor, into)
@@ -463,7 +466,7 @@ def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> S
     given = {**parameters, "source_table": source, "table": table}
     command = Command.from_parameters(Stream.kind, given)
     if not isinstance(command, Stream):
-        msg = "a stream's parameters make a stream"
+        msg = "the stream's parameters could not be parsed"
         raise TypeError(msg)
     return command
 

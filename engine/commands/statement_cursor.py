@@ -82,7 +82,7 @@ class StatementCursor(Cursor):
         whole = re.match(r"(?:-\w+)+", self.text[self.tokens[self.index - 1].end :])
         if whole is not None:
             name = self.slice(start) + whole[0]
-            what = f"{name} is no name: a hyphen is a minus sign."
+            what = f"{name} is not a name: the hyphen is read as a minus sign."
             remedy = f"Use backticks: `{name.replace('`', '')}`."
             raise StatementError(what, remedy, position=position)
 
@@ -213,7 +213,7 @@ class StatementCursor(Cursor):
         options = self.properties()
         for option in options:
             if option not in names:
-                what = f"There is no option {option[:100]} here."
+                what = f"The statement has no option {option[:100]}."
                 raise StatementError(
                     what, f"The options are {', '.join(names)}.", position=position
                 )
@@ -271,9 +271,9 @@ class StatementCursor(Cursor):
         """
         if self.peek() == ";":
             what = "There is more than one statement."
-            raise StatementError(what, "Send them one by one.", position=self.position)
+            raise StatementError(what, "Send one statement at a time.", position=self.position)
         if not self.at_end:
-            self.refuse("the statement should have ended")
+            self.refuse("the end of the statement was expected")
 
 
 def _blank_comments(text: str, tokens: list[Token]) -> str:

@@ -24,7 +24,7 @@ class Stream(Command):
     """
 
     kind: ClassVar[str] = "stream"
-    help: ClassVar[str] = "Bring over what is new in another table since the last time."
+    help: ClassVar[str] = "Copy the rows that another table has gained since the last run."
     source_table: str = parameter(
         "Source table", "text", help="The name or location of a Delta table."
     )
@@ -32,40 +32,42 @@ class Stream(Command):
         "Name of the stream",
         "text",
         default="",
-        help="Streams of one name and source continue each other. Left out, the source's place.",
+        help="A stream continues where the last stream of the same name and source ended. The "
+        "source's location by default.",
     )
     starting_version: int | None = parameter(
         "Start at version",
         "integer",
         default=None,
         minimum=0,
-        help="Where a new stream begins; left out, with the whole table as it is now.",
+        help="The first version a new stream reads. By default it starts with a full copy of "
+        "the table.",
     )
     max_files_per_batch: int = parameter(
-        "Files in a batch at most", "integer", default=DEFAULT_MAX_FILES, minimum=1
+        "Maximum number of files in a batch", "integer", default=DEFAULT_MAX_FILES, minimum=1
     )
     skip_change_commits: bool = parameter(
-        "Pass over versions that change rows", "boolean", default=False
+        "Skip versions that change rows", "boolean", default=False
     )
-    ignore_deletes: bool = parameter("Pass over removals of whole files", "boolean", default=False)
+    ignore_deletes: bool = parameter("Skip removals of whole files", "boolean", default=False)
     ignore_changes: bool = parameter(
         "Read rewritten files again",
         "boolean",
         default=False,
-        help="Rows that were not changed come twice then.",
+        help="Unchanged rows of a rewritten file are then read again.",
     )
     accept_schema_version: int | None = parameter(
         "Accept the source's schema up to version",
         "integer",
         default=None,
         minimum=0,
-        help="A change of the source's schema stops the stream until it is accepted.",
+        help="A change to the source's schema stops the stream until you accept it.",
     )
     merge_schema: bool = parameter(
         "Add new columns",
         "boolean",
         default=False,
-        help="Add columns that the source has and this table has not.",
+        help="Add columns that the source has and this table lacks.",
     )
     auto_compact: str = compaction_choice()
 
@@ -85,7 +87,7 @@ class Stream(Command):
             raise RequestError(what, "Name a table.", field="source_table")
         if not _NAME.match(self.stream_name):
             what = f"A stream cannot be called {self.stream_name[:60]!r}."
-            remedy = "Use at most 200 letters, digits, blanks and the signs _ . : / @ -"
+            remedy = "Use at most 200 letters, digits, spaces and the characters _ . : / @ -"
             raise RequestError(what, remedy, field="stream_name")
 
     def statement(self) -> str:

@@ -114,8 +114,10 @@ def csv_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
         file = TextFile("", shown, len(text))
         batches = [batch for batch in iter_csv(file, dialect, names, text=text) if batch.num_rows]
     except pa.ArrowInvalid as error:
-        msg = f"{shown} is not CSV: {error}."
-        raise RequestError(msg, "Check the delimiter and the quote.", field="delimiter") from error
+        msg = f"{shown} is not valid CSV: {error}."
+        raise RequestError(
+            msg, "Check the delimiter and the quote character.", field="delimiter"
+        ) from error
     lines = _sort_lines(batches, _row_limit(len(names)))
     return _text_head(_infer_schema(names, lines), lines, is_whole=is_whole)
 
@@ -133,7 +135,7 @@ def json_head(source: FileSource, head: bytes, size_bytes: int) -> TextHead:
     rows = [value for value in values if value is not None]
     if not rows:
         msg = f"{shown} has no JSON object in its first lines."
-        raise RequestError(msg, "Send JSON lines: one object in each line.", field="file")
+        raise RequestError(msg, "Send JSON Lines, with one object on each line.", field="file")
     merged: DataType = _VOID
     for row in rows:
         merged = _common(merged, _json_type(row, 0))
@@ -230,10 +232,10 @@ def _whole_lines(head: bytes, size_bytes: int, shown: str, quote: bytes) -> tupl
             break
     text = head if is_whole else head[: end + 1]
     if not text.strip():
-        msg = f"{shown} holds no rows."
-        raise RequestError(msg, "Send one that holds rows.", field="file")
+        msg = f"{shown} has no rows."
+        raise RequestError(msg, "Send a file that has rows.", field="file")
     if b"\0" in text:
-        msg = f"{shown} is not UTF-8 text: it has zero bytes, as UTF-16 and binary files have."
+        msg = f"{shown} is not UTF-8 text: it contains NUL bytes, as UTF-16 and binary files do."
         raise RequestError(msg, "Save it as UTF-8.", field="file")
     try:
         text.decode("utf-8")

@@ -108,8 +108,8 @@ def check_partition(partition: Mapping[str, str], source: Source) -> None:
     """
     lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
     if len(set(lowered)) < len(lowered):
-        what = f"A column comes twice in PARTITION ({', '.join(partition)})."
-        raise RequestError(what, "Name each once.", field="partition")
+        what = f"A column appears twice in PARTITION ({', '.join(partition)})."
+        raise RequestError(what, "List each column once.", field="partition")
     for name, text in partition.items():
         if text:
             check_calls(text)
@@ -118,19 +118,19 @@ def check_partition(partition: Mapping[str, str], source: Source) -> None:
     taken = {column.lower() for column in named}
     both = [name for name, text in partition.items() if text and name.lower() in taken]
     if both:
-        what = f"{both[0]} has a value in PARTITION and is among the columns too."
-        raise RequestError(what, "Leave it out of the columns.", field="partition")
+        what = f"{both[0]} has a value in PARTITION and is also in the list of columns."
+        raise RequestError(what, "Remove it from the list of columns.", field="partition")
 
 
 def _literal(name: str, text: str) -> Expression:
     if text.strip().upper() == "DEFAULT":
         what = f"{name} cannot be DEFAULT in PARTITION."
-        raise RequestError(what, "Write the value out, or leave the column out.", field="partition")
+        raise RequestError(what, "Write the value, or leave the column out.", field="partition")
     value = parse_expression(text, StructType())
     if isinstance(value, Literal) or value.type == VOID:
         return value
-    what = f"{name} = {text[:100]} in PARTITION is no constant."
-    raise RequestError(what, "Write the value out.", field="partition")
+    what = f"{name} = {text[:100]} in PARTITION is not a constant."
+    raise RequestError(what, "Write a literal value.", field="partition")
 
 
 TARGET = "__lake_table"
@@ -157,7 +157,7 @@ def check_matched(source: Source, using: tuple[str, ...], schema: StructType | N
         RequestError: names the source or column.
     """
     if isinstance(source, FileSource | DataFrameSource | ArrowSource):
-        what = "REPLACE USING and REPLACE ON do not read files or rows of the program."
+        what = "REPLACE USING and REPLACE ON cannot read files or rows of the calling program."
         raise RequestError(what, "Write the rows to a table first.", field="source")
     check_columns(using, schema, "replace_using")
 
@@ -223,8 +223,8 @@ def compaction_choice() -> Any:  # noqa: ANN401 - a dataclass field
         "choice",
         choices=(AS_TABLE, ON, OFF),
         default=AS_TABLE,
-        help="Join small files in a commit of its own after this one; as_table follows "
-        "delta.autoOptimize.autoCompact.",
+        help="Compact small files in a separate commit after this one. The value as_table "
+        "follows delta.autoOptimize.autoCompact.",
     )
 
 
@@ -239,9 +239,10 @@ def choice_of(text: str | None) -> str | None:
 
 
 _SOURCE_HELP = "Files, rows or another table."
-_SCHEMA_HELP = "Add columns that the data has and the table has not."
+_SCHEMA_HELP = "Add columns that the data has and the table lacks."
 _PARTITION_HELP = (
-    "Partition column to literal, for all rows; without a value it comes with the data."
+    "Partition columns and their literal values, for all rows. A column without a value "
+    "takes it from the data."
 )
 
 
@@ -262,7 +263,7 @@ class Append(Command):
     """Add rows. It reads nothing of the table."""
 
     kind: ClassVar[str] = "append"
-    help: ClassVar[str] = "Add rows from files, from another table, or written out."
+    help: ClassVar[str] = "Add rows from files, from another table, or from literals."
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
     auto_compact: str = compaction_choice()
@@ -295,14 +296,14 @@ class Overwrite(Command):
         "Replace only where",
         "condition",
         default=None,
-        help="Rows that match are replaced; every new row must match.",
+        help="Matching rows are replaced. Every new row must match too.",
     )
     overwrite_schema: bool = parameter("Replace the schema too", "boolean", default=False)
     dynamic_partitions: bool = parameter(
         "Only partitions in the data",
         "boolean",
         default=False,
-        help="Partitions that the data does not touch stay.",
+        help="Partitions without new rows stay as they are.",
     )
     auto_compact: str = compaction_choice()
     partition: Mapping[str, str] = parameter(
@@ -312,15 +313,17 @@ class Overwrite(Command):
         "Replace by columns",
         "columns",
         default=(),
-        help="Rows that have these columns in common with a new row are replaced.",
+        help="Rows are replaced if a new row has the same values in these columns.",
     )
     replace_on: str | None = parameter(
         "Replace on",
         "condition",
         default=None,
-        help="Rows for which this is true beside a new row are replaced.",
+        help="Rows are replaced if this condition is true for them and a new row.",
     )
-    alias: str = parameter("Alias", "text", default="", help="Of the table, in Replace on.")
+    alias: str = parameter(
+        "Alias", "text", default="", help="The alias of the table in the REPLACE ON condition."
+    )
     source_alias: str = parameter("Alias of the source", "text", default="")
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
 
@@ -336,10 +339,12 @@ class Overwrite(Command):
         others = (self.replace_using, self.replace_on)
         if sum(map(bool, (*ways, *others))) > 1:
             what = "Only one of replace_where, overwrite_schema, dynamic_partitions, replace_using "
-            what += "and replace_on can be."
+            what += "and replace_on can be set."
             raise RequestError(what, "Choose one.", field="replace_where")
         if self.partition and any((self.replace_where, self.overwrite_schema, *others)):
-            what = "PARTITION says what is replaced, and so does another part."
+            what = (
+                "PARTITION cannot be combined with another clause that selects the rows to replace."
+            )
             raise RequestError(what, "Choose one.", field="partition")
         if any(others):
             check_matched(self.source, self.replace_using, schema)
@@ -388,7 +393,8 @@ class Overwrite(Command):
         """Render the command as SQL; `parse_statement` returns an equal command."""
         if self.replace_where:
             return (
-                f"INSERT{_evolution(self)} INTO {_render_target(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
+                f"INSERT{_evolution(self)} INTO {_render_target(self)}{_options(self)} "
+                f"REPLACE WHERE {self.replace_where}"
                 f" {self.source.sql()}"
             )
         if self.replace_using or self.replace_on:
@@ -402,7 +408,10 @@ class Overwrite(Command):
             "partitionOverwriteMode": mode,
             OPTION: choice_option(self.auto_compact),
         }
-        return f"INSERT{_evolution(self)} OVERWRITE {_render_target(self)}{options_sql(options)} {self.source.sql()}"
+        return (
+            f"INSERT{_evolution(self)} OVERWRITE {_render_target(self)}{options_sql(options)} "
+            f"{self.source.sql()}"
+        )
 
 
 @dataclass(frozen=True)
@@ -413,7 +422,7 @@ class Delete(Command):
     help: ClassVar[str] = "Remove the rows that match a condition."
     subqueries: ClassVar[bool] = True
     where: Given | None = parameter(
-        "Where", "condition", default=None, help="Left out, every row goes."
+        "Where", "condition", default=None, help="Without a condition, every row is deleted."
     )
     alias: str = parameter("Alias", "text", default="")
     auto_compact: str = compaction_choice()
@@ -437,10 +446,10 @@ class Update(Command):
     help: ClassVar[str] = "Set columns of the rows that match a condition."
     subqueries: ClassVar[bool] = True
     assignments: Mapping[str, Given] = parameter(
-        "Set", "assignments", help="Column to expression, over the row as it was."
+        "Set", "assignments", help="Columns and their new values, as expressions over the old row."
     )
     where: Given | None = parameter(
-        "Where", "condition", default=None, help="Left out, every row changes."
+        "Where", "condition", default=None, help="Without a condition, every row is updated."
     )
     alias: str = parameter("Alias", "text", default="")
     auto_compact: str = compaction_choice()
@@ -448,7 +457,7 @@ class Update(Command):
     def validate(self, schema: StructType | None) -> None:
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.assignments:
-            what = "UPDATE sets nothing."
+            what = "UPDATE sets no column."
             raise RequestError(what, "Give at least one column.", field="assignments")
         if len({column.lower() for column in self.assignments}) < len(self.assignments):
             what = f"UPDATE sets a column twice: {', '.join(self.assignments)}."
@@ -496,7 +505,7 @@ class Truncate(Command):
     """Remove every row."""
 
     kind: ClassVar[str] = "truncate"
-    help: ClassVar[str] = "Remove every row; the history keeps them until VACUUM."
+    help: ClassVar[str] = "Remove every row. Earlier versions keep the rows until VACUUM."
 
     def statement(self) -> str:
         """Render the command as SQL; `parse_statement` returns an equal command."""

@@ -142,7 +142,8 @@ def _vectors_supported(supported: bool) -> EligibilityCondition:
         return EligibilityCondition(name, True, "the protocol lists deletionVectors")
     evidence = "the protocol does not list deletionVectors"
     fix = (
-        f"Set {VECTORS_PROPERTY} to true: this upgrades the protocol, and old readers lose access."
+        f"Set {VECTORS_PROPERTY} to true. This upgrades the protocol, and older readers lose "
+        "access."
     )
     return EligibilityCondition(name, False, evidence, fix, _NO_VECTORS)
 
@@ -173,7 +174,7 @@ def _no_identity(schema_string: str) -> EligibilityCondition:
     if not columns:
         return EligibilityCondition(name, True, "no column is an identity column")
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"
-    fix = "Give out the ids elsewhere, and drop the identity."
+    fix = "Assign the ids outside the table, and drop the identity column."
     return EligibilityCondition(name, False, evidence, fix, "the table has an identity column")
 
 
@@ -207,7 +208,7 @@ class RuntimeVerdict:
 
 RUNTIMES = (
     Runtime("this engine"),
-    Runtime("Databricks Runtime 14.3 LTS and later", limits="MERGE without Photon too"),
+    Runtime("Databricks Runtime 14.3 LTS and later", limits="including MERGE without Photon"),
     Runtime(
         "Databricks Runtime 14.2",
         limits="MERGE needs Photon and an explicit predicate on the target",
@@ -244,8 +245,8 @@ def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> Runtim
 def _find_obstacle(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | None:
     """Return the obstacle to eligibility on a runtime, None if there is none."""
     if not runtime.supported:
-        return "files decide there, whatever the table is"
+        return "it always decides at file level"
     if table.obstacle is not None:
         return table.obstacle
     outside = runtime.clustered_only and not clustered and not runtime.setting
-    return "only liquid-clustered tables take part there" if outside else None
+    return "it compares rows only of liquid-clustered tables" if outside else None

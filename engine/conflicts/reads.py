@@ -62,7 +62,7 @@ def read_predicate(
 def row_obstacle(condition: Expression) -> str | None:
     """Explain why a condition is decided at file level; None if rows can decide it."""
     if own := spark_expressions(condition):
-        return f"its condition holds what Spark alone can evaluate: {own[0].text[:200]}"
+        return f"only Spark can evaluate its condition: {own[0].text[:200]}"
     return value_obstacle(condition)
 
 

@@ -99,7 +99,7 @@ class RowScope:
     command_obstacle: str | None = None
 
 
-FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)
+FILES_DECIDE = RowScope("rows were not compared", traces_moves=False)
 
 
 @dataclass(frozen=True, kw_only=True)

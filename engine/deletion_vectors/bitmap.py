@@ -33,7 +33,7 @@ def decode_bitmap(payload: bytes) -> BitMap64:
         DeletionVectorError: it has neither layout.
     """
     if len(payload) < 4 or len(payload) > _MAX_BYTES:
-        msg = f"A deletion vector of {len(payload)} bytes is not one."
+        msg = f"A deletion vector has an invalid size of {len(payload)} bytes."
         raise DeletionVectorError(msg)
     try:
         if struct.unpack_from("<I", payload)[0] == MAGIC:
@@ -43,7 +43,7 @@ def decode_bitmap(payload: bytes) -> BitMap64:
     except (ValueError, struct.error, OverflowError, MemoryError) as error:
         msg = f"The bytes of a deletion vector are damaged: {error}."
         raise DeletionVectorError(msg, "Restore the file from a backup.") from error
-    msg = f"A deletion vector starts with {payload[:4].hex()}, which no known layout does."
+    msg = f"A deletion vector starts with {payload[:4].hex()}, which is not a known format."
     raise DeletionVectorError(msg, "Restore the file from a backup.")
 
 

@@ -45,7 +45,10 @@ def read_deletion_vector(
         payload = _file_payload(holder, place.path, descriptor)
     rows = decode_bitmap(payload)
     if len(rows) != descriptor.cardinality:
-        msg = f"A deletion vector holds {len(rows)} rows, its descriptor says {descriptor.cardinality}."
+        msg = (
+            f"A deletion vector has {len(rows)} rows, but its descriptor says "
+            f"{descriptor.cardinality}."
+        )
         raise DeletionVectorError(msg, _REMEDY)
     return rows
 
@@ -64,7 +67,8 @@ def locate(
         return resolve_log_path(root, text, allowed_roots)
     if descriptor.storage_type != "u" or len(text) < _UUID_CHARS:
         msg = (
-            f"A deletion vector is stored as {descriptor.storage_type[:20]!r}, which names no file."
+            f"A deletion vector is stored as {descriptor.storage_type[:20]!r}, which does not "
+            "name a file."
         )
         raise DeletionVectorError(msg, _REMEDY)
     return ResolvedPath(root, relative_path(text), inside=True)
@@ -126,7 +130,10 @@ def write_deletion_vectors(
 def _inline_payload(descriptor: DeletionVectorDescriptor) -> bytes:
     payload = decode_z85(descriptor.path_or_inline_dv)
     if len(payload) < descriptor.size_in_bytes:
-        msg = f"An inline deletion vector is {len(payload)} bytes long, not {descriptor.size_in_bytes}."
+        msg = (
+            f"An inline deletion vector has {len(payload)} bytes, but its descriptor says "
+            f"{descriptor.size_in_bytes}."
+        )
         raise DeletionVectorError(msg, _REMEDY)
     return payload[: descriptor.size_in_bytes]
 
@@ -138,7 +145,9 @@ def _file_payload(store: Store, path: str, descriptor: DeletionVectorDescriptor)
         msg = f"The deletion vector {path} is missing."
         raise DeletionVectorError(msg, _REMEDY)
     if offset < 0 or offset + size + 8 > status.size_bytes:
-        msg = f"The deletion vector {path} is {status.size_bytes} bytes long: too short for its descriptor."
+        msg = (
+            f"The deletion vector {path} has {status.size_bytes} bytes, too few for its descriptor."
+        )
         raise DeletionVectorError(msg, _REMEDY)
     try:
         framed = store.read(path, offset, size + 8)
@@ -147,7 +156,7 @@ def _file_payload(store: Store, path: str, descriptor: DeletionVectorDescriptor)
         raise DeletionVectorError(msg, _REMEDY) from error
     payload = framed[4 : 4 + size]
     if len(framed) != size + 8 or struct.unpack_from(">I", framed)[0] != size:
-        msg = f"The deletion vector {path} does not have the size its descriptor says."
+        msg = f"The size of the deletion vector {path} differs from its descriptor."
         raise DeletionVectorError(msg, _REMEDY)
     if struct.unpack_from(">I", framed, 4 + size)[0] != zlib.crc32(payload):
         msg = f"The deletion vector {path} does not match its checksum."

@@ -24,7 +24,7 @@ def check_feature(name: str) -> None:
         FeatureNameError: this engine does not know it.
     """
     if name.lower() not in {feature.lower() for feature in FEATURES}:
-        what = f"{name} is no feature that this engine can have a table support."
+        what = f"{name} is not a table feature that this engine can enable."
         raise FeatureNameError(
             what, f"The features are {', '.join(sorted(FEATURES))}.", field="featureName"
         )

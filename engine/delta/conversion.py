@@ -31,7 +31,7 @@ def convert_files(
     """
     path = path_in(identifier, "parquet") or path_in(identifier)
     if path is None:
-        what = f"{identifier} is no path of Parquet files."
+        what = f"{identifier} is not a path of Parquet files."
         raise RequestError(what, "Write parquet.`/path`.", field="identifier")
     uri = normalise_uri(path)
     options = storage_options(spark, uri, {})

@@ -112,7 +112,7 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
     if place is None and not is_delta:
         return None
     if not is_delta:
-        what = f"A table of the format {given} cannot be made like a Delta table."
+        what = f"A table of the format {given} cannot be created LIKE a Delta table."
         raise StatementNotRoutedError(what, "Use CREATE TABLE … AS SELECT … LIMIT 0.", field="sql")
     location = optional(plan.location())
     properties = {str(key): str(value) for key, value in map_of(spark, plan.properties()).items()}
@@ -165,8 +165,11 @@ def create_view(spark: SparkSession, plan: Java) -> DataFrame:
         StatementNotRoutedError: the view is to outlive the session.
     """
     if kind_of(plan) != "CreateViewCommand":
-        what = "A permanent view cannot read a Delta table here: its text is Spark's alone to read."
-        remedy = "Use CREATE TEMPORARY VIEW, or make a table of it."
+        what = (
+            "A permanent view cannot read a Delta table here, because Spark itself resolves "
+            "the view's text."
+        )
+        remedy = "Use CREATE TEMPORARY VIEW, or create a table from the query."
         raise StatementNotRoutedError(what, remedy, field="sql")
     frame = frame_over(plan.plan(), spark)
     names = [str(pair._1()) for pair in iter_seq(plan.userSpecifiedColumns())]
@@ -199,7 +202,7 @@ def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
         else:
             what = f"A Delta table cannot be partitioned by {name}."
             raise StatementNotRoutedError(
-                what, "Use a column, such as a generated one.", field="sql"
+                what, "Use a column, such as a generated column.", field="sql"
             )
     return tuple(partitions), tuple(clusters)
 
@@ -221,7 +224,7 @@ def _checks(spec: Java) -> dict[str, str]:
     properties = {}
     for constraint in iter_seq(spec.constraints()):
         if kind_of(constraint) != "CheckConstraint":
-            what = "PRIMARY, FOREIGN and UNIQUE keys are not part of a Delta table's log."
+            what = "PRIMARY, FOREIGN and UNIQUE keys are not stored in a Delta table's log."
             raise StatementNotRoutedError(what, "Leave them out.", field="sql")
         name = str(constraint.name()).lower()
         properties[f"{CONSTRAINT_PREFIX}{name}"] = str(constraint.condition())

@@ -86,7 +86,7 @@ class OccupiedLocationError(RequestError, code="DELTA_CREATE_TABLE_WITH_NON_EMPT
         """Take the location, and the table's name as the caller gave it."""
         super().__init__(
             f"{name} cannot be created: {location} is not empty.",
-            "Choose an empty location, write to the table that is there, or replace it with"
+            "Choose an empty location, write to the existing table, or replace it with"
             " CREATE OR REPLACE TABLE … AS SELECT.",
             field="location",
         )
@@ -99,7 +99,7 @@ class SchemaMissingError(RequestError, code="DELTA_SCHEMA_NOT_PROVIDED"):
         """Build the error; it has no facts of its own."""
         super().__init__(
             "REPLACE TABLE needs the columns of the new table, or a query.",
-            "List the columns, or use CREATE TABLE to register the table that is there.",
+            "List the columns, or use CREATE TABLE to register the existing table.",
             field="schema",
         )
 
@@ -163,7 +163,7 @@ def _check_layout(
 
 def _remedy(same: str) -> str:
     return (
-        f"Give {same}, or none at all to register the table as it is; to replace its rows use"
+        f"Give {same}, or leave them out to register the existing table. To replace its rows, use"
         " CREATE OR REPLACE TABLE … AS SELECT."
     )
 
@@ -220,7 +220,7 @@ class WithoutColumnsError(RequestError, code="DELTA_CREATE_EXTERNAL_TABLE_WITHOU
 
     def __init__(self, place: str) -> None:
         """Take the location without a table."""
-        what = f"There is no Delta table at {place}, and no columns are given for a new one."
+        what = f"There is no Delta table at {place}, and no columns are given to create one."
         super().__init__(what, "Give columns or a query, or correct the location.", field="schema")
 
 
@@ -230,9 +230,10 @@ class CollationError(RequestError, code="DELTA_UNSUPPORTED_COLLATION"):
     def __init__(self, column: str) -> None:
         """Take the first column with a collation."""
         what = (
-            f"{column} has a collation, and a Delta table here has none: it would compare by bytes."
+            f"{column} has a collation, which Delta tables do not support here: strings would "
+            "be compared by bytes."
         )
-        super().__init__(what, "Cast it to STRING, or collate where you compare.", field="schema")
+        super().__init__(what, "Cast it to STRING, or collate in the comparison.", field="schema")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def one_path(path: object, options: dict[str, Any]) -> str:
     if not places:
         places = [str(value) for key, value in options.items() if key.lower() == "path"]
     if len(places) != 1:
-        what = f"{len(places)} paths are given, and a Delta table has one."
+        what = f"{len(places)} paths are given, but a Delta table has only one."
         raise RequestError(what, "Give one.", field="path")
     return places[0]
 
@@ -138,10 +138,11 @@ class ReadsDelta(_Reader):
         declared = T._parse_datatype_string(given) if isinstance(given, str) else given
         if declared.simpleString() != frame.schema.simpleString():
             what = (
-                f"The table has {frame.schema.simpleString()[:500]}, and another schema is given."
+                f"The table has the schema {frame.schema.simpleString()[:500]}, but a "
+                "different schema is given."
             )
             raise RequestError(
-                what, "Leave it out: a Delta table knows its schema.", field="schema"
+                what, "Leave the schema out: the table's log has it.", field="schema"
             )
         return frame
 

@@ -177,7 +177,7 @@ class WritesDelta(_Writer):
 
     def _build_write(self) -> FrameWrite:
         if self._buckets:
-            what = "A Delta table has no buckets."
+            what = "Delta tables do not support buckets."
             raise RequestError(what, "Use clusterBy.", field="bucketBy")
         properties = {
             key: str(value) for key, value in self._own_options.items() if key.startswith("delta.")
@@ -460,7 +460,7 @@ def _column_name(given: Any) -> str:  # noqa: ANN401
     )
     if isinstance(given, Column) and "(" in text:
         what = f"A Delta table cannot be partitioned by {text}."
-        raise RequestError(what, "Use a column, such as a generated one.", field="partitionedBy")
+        raise RequestError(what, "Use a column, such as a generated column.", field="partitionedBy")
     return str(text)
 
 

@@ -252,12 +252,12 @@ def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
     """
     if _is_other_layout(write, snapshot):
         has = ", ".join(snapshot.partition_columns or snapshot.clustering_columns) or "none"
-        what = f"The write names other partition or clustering columns than the table has: {has}."
+        what = f"The write's partition or clustering columns differ from the table's: {has}."
         raise PartitioningError(
             what, "Leave them out, or overwrite the schema.", field="partitionBy"
         )
     if write.options.get("datachange", "true").lower() == "false":
-        what = "dataChange = false is not understood."
+        what = "dataChange = false is not supported."
         raise RequestError(what, "Use OPTIMIZE to rewrite files.", field="dataChange")
 
 

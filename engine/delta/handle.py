@@ -75,7 +75,7 @@ class Handle:
         """
         name = OPTIONS.get(str(key).lower())
         if name is None:
-            what = f"Writes of this API have no option {key}."
+            what = f"A write has no option {key}."
             options = ", ".join(sorted(OPTIONS.values()))
             raise RequestError(what, f"The options are {options}.", field="option")
         return replace(self, options={**self.options, name: str(value)})
@@ -151,7 +151,7 @@ class Handle:
         text = self.options.get(MAX_ROWS) or self.setting(f"spark.sql.files.{MAX_ROWS}") or "0"
         if not is_whole(text := text.strip()):
             what = f"{MAX_ROWS} is {text[:60]!r}."
-            raise RequestError(what, "Use a whole number, 0 for no limit.", field=MAX_ROWS)
+            raise RequestError(what, "Use a whole number. Use 0 for no limit.", field=MAX_ROWS)
         return int(text) if isinstance(command, _DONE_ONCE) else 0
 
     def _reset_version(self, options: RunOptions) -> None:
@@ -170,5 +170,5 @@ def session_retries(spark: SparkSession) -> int:
     text = str(spark.conf.get(RETRIES, None) or 0).strip()
     if not (text.isascii() and text.isdigit() and len(text) < 5):
         what = f"{RETRIES} is {text[:60]!r}."
-        raise RequestError(what, "Set it to a whole number, 0 for none.", field=RETRIES)
+        raise RequestError(what, "Set it to a whole number. Use 0 for none.", field=RETRIES)
     return int(text)

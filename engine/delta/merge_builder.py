@@ -178,7 +178,10 @@ class DeltaMergeBuilder:
         """
         names = aliases_of(self._source)
         if self._handle.alias.lower() == SOURCE or TARGET in {name.lower() for name in names}:
-            what = "The target cannot be called source, nor the source target."
+            what = (
+                "The target cannot have the alias source, and the source cannot have the "
+                "alias target."
+            )
             raise RequestError(what, "Choose other aliases.", field="alias")
         return names
 
@@ -197,7 +200,7 @@ class DeltaMergeBuilder:
             if mine is not None and is_cast_by_zone(mine.type, column.type):
                 kind = sql_name(column.type)
                 what = (
-                    f"The source's column {mine.name} would be stored by the session's time zone."
+                    f"The source's column {mine.name} would be stored in the session's time zone."
                 )
                 raise RequestError(what, f"Cast it to {kind} in the source.", field="source")
 
@@ -288,7 +291,10 @@ class MatchedActions(_Actions):
     def updateAll(self) -> DeltaMergeWriter:  # noqa: N802 - Spark's
         """Set every column to the source's of its name."""
         if self._when == "whenNotMatchedBySource":
-            what = "whenNotMatchedBySource().updateAll() has no source row to take values from."
+            what = (
+                "whenNotMatchedBySource().updateAll() cannot take values from a source row, "
+                "because there is none."
+            )
             raise convert_error(RequestError(what, "Use update.", field="whenNotMatchedBySource"))
         return self._do("UpdateAll")
 

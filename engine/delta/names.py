@@ -30,7 +30,7 @@ class NotADeltaTableError(TableNotFoundError, code="DELTA_MISSING_DELTA_TABLE"):
     def __init__(self, name: str) -> None:
         """Take the name or path as the caller gave it."""
         super().__init__(
-            f"`{name}` is not a Delta table.", "Check its spelling, or create the table."
+            f"`{name}` is not a Delta table.", "Check the spelling, or create the table."
         )
 
 
@@ -41,7 +41,7 @@ class NameTakenError(TableExistsError, code="TABLE_OR_VIEW_ALREADY_EXISTS"):
         """Take the name or path as the caller gave it."""
         super().__init__(
             f"Cannot create table or view {name} because it already exists.",
-            "Choose another name, or create or replace it.",
+            "Choose another name, or use CREATE OR REPLACE.",
         )
 
 
@@ -52,7 +52,7 @@ class NameUnknownError(TableNotFoundError, code="TABLE_OR_VIEW_NOT_FOUND"):
         """Take the name or path as the caller gave it."""
         super().__init__(
             f"The table or view {name} cannot be found.",
-            "Check the name, or create it if there is none.",
+            "Check the name, or create the table.",
         )
 
 
@@ -122,7 +122,7 @@ def default_location(spark: SparkSession, name: str) -> str:
     rows = plain_sql(spark, described).collect()
     places = [str(row[1]) for row in rows if str(row[0]).lower().startswith("location")]
     if not places:
-        what = f"The catalogue does not say where tables of {database} are."
+        what = f"The catalog does not say where the tables of {database} are."
         raise RequestError(what, "Give the table's location.", field="location")
     return f"{places[0].rstrip('/')}/{table.lower()}"
 

@@ -76,7 +76,7 @@ class DeltaOptimizeBuilder:
                 raise ZOrderError(what, "Z-Ordering can only be performed on data columns")
             if snapshot.schema.get(column) is None and "." not in column:
                 what = f"Z-Ordering column {column} does not exist in data schema."
-                raise ZOrderColumnMissingError(what, "Name one that is there.")
+                raise ZOrderColumnMissingError(what, "Use an existing column.")
         if not self._where:
             return None
         condition = parse_condition(self._where, snapshot.schema)

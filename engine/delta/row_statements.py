@@ -141,7 +141,7 @@ def _insert_command(
     criteria = optional(plan.replaceCriteriaOpt())
     if criteria is not None:
         if kind_of(criteria) != "InsertReplaceWhere":
-            what = "INSERT … REPLACE USING and REPLACE ON are not understood."
+            what = "INSERT … REPLACE USING and REPLACE ON are not supported."
             raise StatementNotRoutedError(what, "Use REPLACE WHERE, or MERGE.", field="sql")
         condition = _condition(handle, criteria.productElement(0))
         return Overwrite(source, replace_where=condition)
@@ -165,12 +165,12 @@ def _check_partitions(
         StatementNotRoutedError: it names another column, or has IF NOT EXISTS.
     """
     if plan.ifPartitionNotExists():
-        what = "PARTITION … IF NOT EXISTS is not understood."
+        what = "PARTITION … IF NOT EXISTS is not supported."
         raise StatementNotRoutedError(what, "Use INSERT INTO, or MERGE.", field="sql")
     partition_names = {name.lower() for name in partition_columns}
     other = [name for name in fixed if name.lower() not in partition_names]
     if other:
-        what = f"{other[0]} is no partition column of the table."
+        what = f"{other[0]} is not a partition column of the table."
         raise StatementNotRoutedError(what, "Name a partition column.", field="sql")
 
 
@@ -188,7 +188,7 @@ def rename_by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
         ColumnCountError: the numbers of columns differ.
     """
     if len(names) != len(frame.columns):
-        what = f"The source gives {len(frame.columns)} columns, and the table takes {len(names)}."
+        what = f"The source has {len(frame.columns)} columns, but the table needs {len(names)}."
         raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
     return frame.toDF(*names)
 

@@ -61,7 +61,7 @@ def enable(
         import_module("engine.delta.connect.session_hooks").enable_remote(spark)
         return spark
     if not take_over and has_delta_spark(spark):
-        what = "delta-spark is on the class path of this session and serves Delta tables already."
+        what = "delta-spark is on the class path of this session and already handles Delta tables."
         raise NotEnabledError(what, "Call enable(spark, take_over=True).", field="spark")
     send_engine(spark)
     _install()

@@ -109,7 +109,7 @@ class StatementViews:
         """table_changes('table', start [, end]); numbers are versions, other values times."""
         values = [_constant(self._session, argument) for argument in relation.arguments]
         if len(values) not in {2, 3}:
-            what = f"{relation.function} takes a table, a start and maybe an end."
+            what = f"{relation.function} takes a table, a start and an optional end."
             raise StatementNotRoutedError(what, "Give two or three arguments.", field="sql")
         name = str(values[0])
         by_path = relation.function.endswith("_by_path")
@@ -131,7 +131,7 @@ class StatementViews:
         column = column_of(expression, self._session).cast("timestamp").cast("string")
         first_row = self._session.range(1).select(column).first()
         if first_row is None or first_row[0] is None:
-            what = "TIMESTAMP AS OF is followed by no time."
+            what = "TIMESTAMP AS OF has no timestamp."
             raise StatementNotRoutedError(what, "Write a time.", field="sql")
         return str(first_row[0])
 
@@ -150,8 +150,11 @@ class StatementViews:
             if token.value != "."
         ]
         if names != list(relation.parts):
-            what = f"Where the statement names {'.'.join(relation.parts)} cannot be told."
-            remedy = "Read the table with spark.read.table and give it a view's name."
+            what = (
+                f"The place where the statement names {'.'.join(relation.parts)} cannot be "
+                "determined."
+            )
+            remedy = "Read the table with spark.read.table and register it as a temporary view."
             raise StatementNotRoutedError(what, remedy, field="sql")
 
     def _end(self, relation: NamedRelation) -> int:

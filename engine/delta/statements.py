@@ -268,7 +268,7 @@ def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFram
     if kind == "InsertIntoStatement":
         return insert(handle, plan, query_in(spark, plan, outer))
     if outer is not None:
-        what = "WITH before DELETE, UPDATE or MERGE is not understood."
+        what = "WITH before DELETE, UPDATE or MERGE is not supported."
         raise StatementNotRoutedError(what, "Move the query into the statement.", field="sql")
     return _CHANGES[kind](handle, plan)
 
@@ -303,6 +303,6 @@ def _refuse_inner(spark: SparkSession, plan: Java) -> None:
 def _not_routed(shown: str, kind: str) -> StatementNotRoutedError:
     if kind == _SCRIPT:
         return StatementNotRoutedError(*refuse_transaction("BEGIN"), field="sql")
-    what = f"This statement cannot be done with a Delta table: {shown[:200]}"
+    what = f"This statement is not supported for Delta tables: {shown[:200]}"
     remedy = "Send one statement for each table, or use engine.delta.DeltaTable."
     return StatementNotRoutedError(what, remedy, field="sql")

@@ -168,7 +168,7 @@ def read_path(
             raise
         table = table_at(spark, before, options)
     if VERSION in asked or TIMESTAMP in asked:
-        what = f"{path} names a point in time, and so do its options."
+        what = f"{path} selects a version or time, and so do its options."
         raise RequestError(what, "Give one of them.", field="path")
     point = {TIMESTAMP: moment} if version is None else {VERSION: version}
     return read_frame(spark, table, {**asked, **{k: v for k, v in point.items() if v}})

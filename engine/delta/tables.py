@@ -388,6 +388,6 @@ class DeltaTable:
 def _session(given: SparkSession | None) -> SparkSession:
     session = given if given is not None else SparkSession.getActiveSession()
     if session is None:
-        msg = "There is no active SparkSession: give one."
+        msg = "There is no active SparkSession. Pass one."
         raise ValueError(msg)
     return session

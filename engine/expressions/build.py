@@ -46,7 +46,7 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     """
     function = find(name)
     if function is None:
-        what = f"The function {name[:100]} is not allowed in an expression."
+        what = f"The function {name[:100]} is not supported in an expression."
         raise ExpressionError(what, remedy_for(name), position=position)
     if function.name in {"and", "or"} and all(_is_boolean(argument) for argument in arguments):
         return conjunction(arguments) if function.name == "and" else disjunction(arguments)
@@ -93,10 +93,10 @@ def _build_typed_call(
     result = function.result(_narrow_types(function.name, arguments, types))
     if result is None:
         shown = ", ".join(sql_name(type_) for type_ in types[:5])
-        what = f"{function.name} cannot bring {shown} together."
-        remedy = "Cast one side to the type of the other."
+        what = f"{function.name} cannot combine the types {shown}."
+        remedy = "Cast one value to the type of the other."
         if function.name == "-" and all(type_ in TIMES for type_ in types):
-            remedy = "Use datediff(end, start) for the days between, or unix_seconds for seconds."
+            remedy = "Use datediff(end, start) for days, or unix_seconds for seconds."
         raise ExpressionError(what, remedy, position=position)
     return Call(function.name, tuple(arguments), result)
 
@@ -108,7 +108,8 @@ def cast(
     if not may_be_cast(operand.type, target):
         what = f"{sql_name(operand.type)} cannot be cast to {sql_name(target)} here."
         remedy = (
-            "Cast atomic values, or a value of the same shape: struct by struct, array by array."
+            "Cast atomic values, or values of the same structure: a struct to a struct, an "
+            "array to an array."
         )
         raise ExpressionError(what, remedy, position=position)
     return Call("try_cast" if lenient else "cast", (operand,), target)
@@ -176,12 +177,12 @@ def _check_cost(name: str, arguments: Sequence[Expression], position: int | None
 
 
 def _check_growth(name: str, arguments: Sequence[Expression], position: int | None) -> None:
-    remedy = "Ask for less."
+    remedy = "Use a smaller number."
     if name in PADDING:
         length = arguments[1]
         if not isinstance(length, Literal) or not isinstance(length.value, int):
             what = f"The length of {name} must be a number."
-            raise ExpressionError(what, "Write it out.", position=position)
+            raise ExpressionError(what, "Write a literal.", position=position)
         if length.value > PADDING[name]:
             what = f"{name} to {length.value} characters is too long: {PADDING[name]} is the limit."
             raise ExpressionError(what, remedy, position=position)
@@ -190,10 +191,10 @@ def _check_growth(name: str, arguments: Sequence[Expression], position: int | No
         for argument in arguments
         for node in walk(argument)
     ):
-        what = f"{name} inside {name} can grow without bound."
+        what = f"{name} inside {name} can produce a result without a size limit."
         raise ExpressionError(what, "Use it once.", position=position)
     if name == "replace" and any(_is_long(argument) for argument in arguments):
-        what = f"A text in {name} is longer than {MAX_REPLACEMENT} characters."
+        what = f"A string in {name} is longer than {MAX_REPLACEMENT} characters."
         raise ExpressionError(what, remedy, position=position)
 
 
@@ -205,6 +206,6 @@ def _is_long(argument: Expression) -> bool:
 def _type_error(
     name: str, data_type: DataType, family: str, position: int | None
 ) -> ExpressionError:
-    remedy = "Cast it first." if data_type != STRING else "Cast the text to the type that is meant."
+    remedy = "Cast it first." if data_type != STRING else "Cast the string to the intended type."
     what = f"{name} takes a {family}, not {sql_name(data_type)}."
     return ExpressionError(what, remedy, position=position)

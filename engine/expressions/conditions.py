@@ -56,8 +56,8 @@ class GivenExpression(ABC):
         Raises:
             RequestError: always.
         """
-        what = f"The expression {self.text[:200]} is the calling program's own."
-        raise RequestError(what, "Write it as text to send or store the command.", field="where")
+        what = f"The expression {self.text[:200]} exists only in the calling program."
+        raise RequestError(what, "Write it as SQL to send or store the command.", field="where")
 
     def __str__(self) -> str:
         return self.text
@@ -78,7 +78,7 @@ def condition_of(
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
     tree = given.tree(Scope.from_schema(schema), now_ms=now_ms, nested=nested)
     if tree.type not in {BOOLEAN, VOID}:
-        what = f"A condition must be true or false, and {given.text[:200]} is neither."
+        what = f"A condition must be true or false, but {given.text[:200]} is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
     return tree
 
@@ -105,8 +105,11 @@ def row_condition(
     """
     tree = condition_of(given, schema, now_ms=now_ms, nested=nested)
     if not is_deterministic(tree):
-        what = f"The condition of {clause} gives another answer each time it is asked."
-        remedy = "Leave out rand, uuid and their like; a value that is set may have them."
+        what = f"The condition of {clause} is not deterministic."
+        remedy = (
+            "Remove rand, uuid and other nondeterministic functions. They are allowed in the "
+            "values that a statement sets."
+        )
         raise NotDeterministicError(what, remedy, field="where")
     return tree
 

@@ -20,7 +20,7 @@ class Cursor:
     """
 
     error: type[StatementError] = ExpressionError
-    help = "Use columns, literals, operators and the functions of docs/sql.md."
+    help = "Use columns, literals, operators and the functions in docs/sql.md."
 
     def __init__(self, tokens: list[Token], text: str = "") -> None:
         self.tokens, self.text = tokens, text
@@ -53,7 +53,7 @@ class Cursor:
             if not self.take(token):
                 self.refuse(f"{token if token.isalnum() else repr(token)} was expected")
 
-    def refuse(self, why: str = "this is not part of an expression") -> NoReturn:
+    def refuse(self, why: str = "this cannot be part of an expression") -> NoReturn:
         """Refuse the token ahead.
 
         Raises:
@@ -62,9 +62,9 @@ class Cursor:
         token = self.token()
         if token is None:
             end = self.tokens[-1].end if self.tokens else 0
-            what = f"The text ends too early: {why}."
+            what = f"The expression is incomplete: {why}."
             raise self.error(what, self.help, position=end)
-        what = f"{token.text[:60]!r} at {token.position} cannot stand here: {why}."
+        what = f"Unexpected {token.text[:60]!r} at {token.position}: {why}."
         raise self.error(what, self.help, position=token.position)
 
     @property

@@ -51,7 +51,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
     columns = {node.path[0]: node for node in walk(expression) if isinstance(node, Column)}
     missing = [name for name in columns if name not in values]
     if missing or any(len(column.path) > 1 for column in columns.values()):
-        inexact("a condition over other columns than the partition's")
+        inexact("a condition on columns that are not partition columns")
     arrays = {
         name: pa.array([values[name]], arrow_type(column.type)) for name, column in columns.items()
     }
@@ -91,7 +91,7 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:  # noqa: RET
         case Variable():
             inexact("a lambda")
         case SparkExpression(text=text):
-            inexact(f"what Spark alone evaluates ({text[:100]})")
+            inexact(f"an expression that only Spark evaluates ({text[:100]})")
         case _:
             assert_never(expression)
 

@@ -423,7 +423,10 @@ def find_callable(name: str) -> Function | None:
 def remedy_for(name: str) -> str:
     """Return the remedy for a call of an unknown function."""
     if name.lower() in SEVERAL_ROWS:
-        return "It makes several rows of one: prepare them in a table of their own, in Python or in Spark."
+        return (
+            "It returns several rows for one row. Prepare the rows in a separate table, in "
+            "Python or in Spark."
+        )
     near = get_close_matches(name.lower(), (*FUNCTIONS, *ALIASES, *FOLDED), n=3)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return f"{hint}docs/sql.md lists the functions."

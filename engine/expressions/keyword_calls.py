@@ -93,7 +93,7 @@ class NestedOperands(Cursor, ABC):
         self.need(")")
         call = build.call(name, arguments, position)
         if lambda_depth(call) > MAX_LAMBDAS:
-            what = f"Lambdas stand in one another more than {MAX_LAMBDAS} deep."
+            what = f"Lambdas are nested more than {MAX_LAMBDAS} levels deep."
             raise ExpressionError(what, "Compute the inner ones first.", position=position)
         return call
 
@@ -115,8 +115,8 @@ class NestedOperands(Cursor, ABC):
             or len({n.lower() for n in names}) < len(names)
         ):
             takes = " or ".join(map(str, counts))
-            what = f"The lambda of {name} takes {takes} names, over an array or map of its kind."
-            raise ExpressionError(what, "Check what stands before it.", position=position)
+            what = f"The lambda of {name} takes {takes} names, over a matching array or map."
+            raise ExpressionError(what, "Check the argument before the lambda.", position=position)
         made = [Variable(self._fresh(), data_type) for data_type in types]
         self._variables.append(
             {given.lower(): variable for given, variable in zip(names, made, strict=True)}
@@ -124,8 +124,8 @@ class NestedOperands(Cursor, ABC):
         body = self.expression()
         self._variables.pop()
         if has_subquery(body):
-            what = f"A subquery stands in a lambda of {name}."
-            raise ExpressionError(what, "Join its table instead.", position=position)
+            what = f"A lambda of {name} contains a subquery."
+            raise ExpressionError(what, "Join the subquery's table instead.", position=position)
         return Call("lambda", (body, *made), body.type)
 
     def _fresh(self) -> str:
@@ -282,7 +282,7 @@ class KeywordCalls(NestedOperands, ABC):
             self.need(")")
             return build.call("btrim", (text, characters), position)
         if not self.take("FROM"):
-            self.refuse("TRIM of one side takes spaces away alone: FROM was expected")
+            self.refuse("TRIM LEADING and TRIM TRAILING need FROM")
         text = self.expression()
         self.need(")")
         return build.call(_TRIMS.get(side, "trim"), (text,), position)
@@ -300,7 +300,7 @@ class KeywordCalls(NestedOperands, ABC):
         whole = isinstance(amount, Literal) and amount.type in INTEGRALS
         span = interval_literal(str(amount.value), unit) if whole else None  # type: ignore[union-attr]
         if span is None:
-            what = f"DATEADD takes a unit and a number that is written out, and {unit[:60]} is not one."
+            what = f"DATEADD takes a unit and a literal number, but {unit[:60]} is not a number."
             remedy = "Add an interval: value + INTERVAL 7 DAYS."
             raise ExpressionError(what, remedy, position=position)
         if value.type in {DATE, STRING}:
@@ -314,7 +314,7 @@ def _part_of(value: Expression, part: str, position: int) -> Expression:
         return build.call("+", (counted, Literal(1, INTEGER)), position)
     name = _PARTS.get(part.upper())
     if name is None:
-        what = f"{part[:60]} is no part of a date that is known here."
-        remedy = f"Use {', '.join(_PARTS)}, or a function of docs/sql.md."
+        what = f"{part[:60]} is not a supported part of a date."
+        remedy = f"Use {', '.join(_PARTS)}, or a function in docs/sql.md."
         raise ExpressionError(what, remedy, position=position)
     return build.call(name, (value,), position)

@@ -60,8 +60,8 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
     try:
         sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
-        what = "The text cannot be read: a quote or comment is probably left open."
-        remedy = "Close it. A quote inside a text is written twice: 'O''Brien'."
+        what = "The statement cannot be parsed, probably because a quote or comment is not closed."
+        remedy = "Close it. Double a quote inside a string: 'O''Brien'."
         raise error(what, remedy, position=len(text)) from cause
     tokens: list[Token] = []
     for sqlglot_token in sqlglot_tokens:
@@ -135,7 +135,7 @@ def _read(  # noqa: PLR0911
 def _unescape(source: str, position: int, error: type[StatementError]) -> str:
     quote = source[0]
     if len(source) < 2 or source[-1] != quote:
-        what = "A string is left open."
+        what = "A string is not closed."
         raise error(what, "Close its quote.", position=position)
     return _ESCAPE.sub(lambda match: _decode_escape(match, quote), source[1:-1])
 

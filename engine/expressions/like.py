@@ -53,8 +53,8 @@ def check_like(name: str, arguments: tuple[Expression, ...], position: int | Non
     """
     pattern, escape = arguments[1], _escape_of(arguments)
     if _makes_patterns(pattern):
-        what = f"The pattern of {name.upper()} comes from another pattern that is no literal."
-        raise ExpressionError(what, "Write one of the patterns out.", position=position)
+        what = f"The pattern of {name.upper()} contains another pattern that is not a literal."
+        raise ExpressionError(what, "Write one of the patterns as a literal.", position=position)
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return
     try:
@@ -62,8 +62,11 @@ def check_like(name: str, arguments: tuple[Expression, ...], position: int | Non
             token.is_wildcard for token in _tokens(_lower_pattern(name, pattern.value), escape)
         )
     except MisplacedEscapeError:
-        what = f"The pattern of {name.upper()} has {escape!r} before something else than %, _ and {escape!r}."
-        remedy = "Double it where it stands for itself, or name another character by ESCAPE."
+        what = (
+            f"The pattern of {name.upper()} has {escape!r} before a character other than %, _ "
+            f"and {escape!r}."
+        )
+        remedy = "Double the escape character to match it, or choose another one with ESCAPE."
         raise ExpressionError(what, remedy, position=position) from None
     if count > MAX_WILDCARDS:
         what = f"The pattern of {name.upper()} has {count} wildcards: {MAX_WILDCARDS} is the limit."
@@ -148,8 +151,8 @@ def _java_pattern_by_spark(pattern: Expression, escape: str) -> Expression:
     bare = _regex_replace(pattern, escaped, "")
     stray = Call("instr", (bare, _text(escape)), INTEGER)
     wildcards = Call("length", (_regex_replace(bare, "[^%_]", ""),), INTEGER)
-    too_many = f"A pattern of LIKE has more than {MAX_WILDCARDS} wildcards."
-    misplaced = f"A pattern of LIKE has {escape!r} before something else than %, _ and {escape!r}."
+    too_many = f"A LIKE pattern has more than {MAX_WILDCARDS} wildcards."
+    misplaced = f"A LIKE pattern has {escape!r} before a character other than %, _ and {escape!r}."
     refusals = (
         (_more_than(wildcards, MAX_WILDCARDS), _error(too_many)),
         (_more_than(stray, 0), _error(misplaced)),

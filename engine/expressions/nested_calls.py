@@ -210,15 +210,15 @@ def build_nested_call(
 
 def _struct(arguments: Sequence[Expression], position: int | None) -> Expression:
     if len(arguments) % 2:
-        what = "named_struct takes names and values in turn."
-        raise ExpressionError(what, "Give each name a value.", position=position)
+        what = "named_struct takes alternating names and values."
+        raise ExpressionError(what, "Add a value for each name.", position=position)
     names = [_literal(argument, "a name of named_struct", position) for argument in arguments[::2]]
     twice = [name for name, count in Counter(map(str.lower, names)).items() if count > 1]
     if twice or not all(names):
         what = (
             f"named_struct has the field {twice[0]!r} twice." if twice else "A field has no name."
         )
-        raise ExpressionError(what, "Give each a name of its own.", position=position)
+        raise ExpressionError(what, "Give each a unique name.", position=position)
     made = struct_of(names, [argument.type for argument in arguments[1::2]])
     return Call("named_struct", tuple(arguments), made)
 
@@ -242,15 +242,15 @@ def schema_of(text: str, position: int | None) -> DataType:
         cursor = Cursor(tokenize(shown), shown)
         schema = read_type(cursor)
         if not cursor.at_end:
-            cursor.refuse("the type should have ended")
+            cursor.refuse("the end of the type was expected")
     except StatementError as error:
-        what = f"{text[:100]!r} is no schema: {error.what}"
+        what = f"{text[:100]!r} is not a schema: {error.what}"
         raise ExpressionError(what, "Write it as 'a INT, b STRING'.", position=position) from error
     if "${" in text:
         what = "A field of the schema has a name with ${, which Spark reads as a variable."
         raise ExpressionError(what, "Choose another name.", position=position)
     if not isinstance(schema, StructType | ArrayType | MapType):
-        what = f"from_json makes structs, arrays and maps, and no {sql_name(schema)}."
+        what = f"from_json returns a struct, array or map, not {sql_name(schema)}."
         raise ExpressionError(what, "Write the schema as 'a INT, b STRING'.", position=position)
     return schema
 
@@ -272,12 +272,18 @@ def _aggregate(arguments: Sequence[Expression], position: int | None) -> Express
     start, merge = arguments[1], arguments[2]
     if start.type != merge.type:
         what = (
-            f"aggregate starts with {sql_name(start.type)} and goes on with {sql_name(merge.type)}."
+            f"aggregate starts with the type {sql_name(start.type)}, but its lambda returns "
+            f"{sql_name(merge.type)}."
         )
-        raise ExpressionError(what, "Cast the start to the type of the lambda.", position=position)
+        raise ExpressionError(
+            what, "Cast the start value to the type of the lambda.", position=position
+        )
     if isinstance(merge, Call) and _grows(merge.arguments[0], merge.arguments[1]):
-        what = "aggregate can grow without bound: what is gathered stands twice in one call."
-        raise ExpressionError(what, "Use it once in each call.", position=position)
+        what = (
+            "aggregate can produce a result without a size limit, because its lambda uses "
+            "the accumulator twice in one call."
+        )
+        raise ExpressionError(what, "Use the accumulator once in each call.", position=position)
     return Call("aggregate", tuple(arguments), arguments[-1].type)
 
 
@@ -315,5 +321,5 @@ def lambda_depth(expression: Expression) -> int:
 def _literal(argument: Expression, what_it_is: str, position: int | None) -> str:
     if isinstance(argument, Literal) and isinstance(argument.value, str):
         return argument.value
-    what = f"{what_it_is} is no literal text.".capitalize()
-    raise ExpressionError(what, "Write it out.", position=position)
+    what = f"{what_it_is} is not a string literal.".capitalize()
+    raise ExpressionError(what, "Write a literal.", position=position)

@@ -95,7 +95,7 @@ class Operands(KeywordCalls, ABC):
     def _subquery(self, kind: str) -> Expression:
         if self.nested is None:
             what = "A subquery is not allowed here."
-            remedy = "Use a MERGE, or write the values out."
+            remedy = "Use MERGE, or write the values as literals."
             raise ExpressionError(what, remedy, position=self.position)
         expression = self.nested(self, kind)
         self.need(")")
@@ -156,7 +156,7 @@ class Operands(KeywordCalls, ABC):
         token = self.token(0)
         literal = number_literal(token.value, negative=negative) if token else None
         if literal is None:
-            self.refuse("this is not a number that fits a type")
+            self.refuse("no numeric type can hold this number")
         self.index += 1
         return literal
 
@@ -164,7 +164,7 @@ class Operands(KeywordCalls, ABC):
         try:
             value = bytes.fromhex(token.value.zfill(len(token.value) + len(token.value) % 2))
         except ValueError:
-            self.refuse("this is not hexadecimal")
+            self.refuse("this is not a hexadecimal number")
         self.index += 1
         return Literal(value, BINARY)
 
@@ -232,7 +232,10 @@ class Operands(KeywordCalls, ABC):
             self.index += 1
             path.append(self.name())
         if self.peek() == "(":
-            what = f"The function {'.'.join(path)[:100]} is not allowed: names are plain here."
+            what = (
+                f"The function {'.'.join(path)[:100]} is not supported: a function name has "
+                "no qualifier here."
+            )
             raise ExpressionError(what, remedy_for(path[-1]), position=position)
         return self.scope.resolve(path, position)
 
@@ -257,7 +260,10 @@ class Operands(KeywordCalls, ABC):
             return self.moments.values[name]
         function = find_callable(name)
         if function is None:
-            what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."
+            what = (
+                f"The function {token.text[:100]} at {token.position} is not allowed in an "
+                "expression."
+            )
             raise ExpressionError(what, remedy_for(name), position=token.position)
         if function.name in LAMBDAS:
             return self._parse_lambda_call(function.name, token.position)
@@ -303,7 +309,7 @@ class Operands(KeywordCalls, ABC):
         """
         position, data_type = self.position, read_type(self)
         if has_limits(data_type):
-            what = "CHAR and VARCHAR are lengths of columns, and no types to cast to."
+            what = "A value cannot be cast to CHAR or VARCHAR, which are types of columns only."
             raise ExpressionError(what, "Cast to STRING.", position=position)
         return data_type
 
@@ -315,7 +321,7 @@ class Operands(KeywordCalls, ABC):
         while interval is not None and self._span_ahead():
             more = self._span()
             if more is None or (more.unit == "MONTH") != (interval.unit == "MONTH"):
-                self.refuse("years and months do not go together with days and hours")
+                self.refuse("an interval cannot combine years and months with days and hours")
             interval = together(interval, more)
         if interval is None:
             self.refuse("write an interval as INTERVAL 7 DAYS")

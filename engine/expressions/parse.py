@@ -49,7 +49,7 @@ def parse_condition(
     """
     expression = parse_expression(text, schema, now_ms=now_ms, nested=nested, by_session=by_session)
     if expression.type not in {BOOLEAN, VOID}:
-        what = "A condition must be true or false, and this is neither."
+        what = "A condition must be true or false, but this expression is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
     return expression
 
@@ -90,11 +90,11 @@ def _parse_text(
 ) -> Expression:
     if len(text) > MAX_CHARACTERS:
         what = f"The expression has {len(text)} characters: {MAX_CHARACTERS} is the limit."
-        raise ExpressionError(what, "Put the values in a source and use MERGE.")
+        raise ExpressionError(what, "Put the values into a source and use MERGE.")
     tokens = tokenize(text)
     if len(tokens) > MAX_TOKENS:
         what = f"The expression has {len(tokens)} parts: {MAX_TOKENS} is the limit."
-        raise ExpressionError(what, "Put the values in a source and use MERGE.")
+        raise ExpressionError(what, "Put the values into a source and use MERGE.")
     if not tokens:
         what = "The expression is empty."
         raise ExpressionError(what, "Write one.", position=0)
@@ -104,7 +104,7 @@ def _parse_text(
     grammar = Grammar(tokens, Scope.from_schema(schema), times, nested)
     expression = grammar.expression()
     if not grammar.at_end:
-        grammar.refuse("the expression ends before it, and no operator or comma stands between")
+        grammar.refuse("an operator or a comma was expected")
     _check_depth((expression,))
     return expression
 
@@ -140,4 +140,6 @@ def _check_depth(level: Iterable[Expression]) -> None:
         depth += 1
         if depth > MAX_DEPTH:
             what = f"The expression is nested deeper than {MAX_DEPTH} levels."
-            raise ExpressionError(what, "Split it, or use brackets to balance it.", position=0)
+            raise ExpressionError(
+                what, "Split it, or group its parts with parentheses.", position=0
+            )

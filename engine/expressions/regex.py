@@ -104,7 +104,7 @@ def limit_pattern(pattern: str, position: int | None = None) -> Regex:
         text = "|".join(writer.sequence(option, None) for option in options)
         writer.check(options)
     except ValueError as why:
-        what = f"The pattern {pattern[:60]!r} is not taken: {why}."
+        what = f"The pattern {pattern[:60]!r} is not supported: {why}."
         raise ExpressionError(what, _REMEDY, position=position) from None
     return Regex(reader.flags + text, reader.groups)
 
@@ -160,7 +160,7 @@ class _PatternReader:
             case "\\":
                 return self._escape()
             case _ if character in _SPECIAL:
-                msg = f"{character!r} stands where nothing is repeated"
+                msg = f"{character!r} has nothing to repeat"
                 raise ValueError(msg)
             case _:
                 return _One(character, self._add_other_case(frozenset((_code(character),))))
@@ -169,7 +169,7 @@ class _PatternReader:
         head = "("
         if self.peek() == "?":
             if self.peek(2) != "?:":
-                msg = "groups that begin with (? are not taken, (?: excepted"
+                msg = "a group cannot begin with (? except (?:"
                 raise ValueError(msg)
             self._at += 2
             head = "(?:"
@@ -182,7 +182,7 @@ class _PatternReader:
         options = self.options()
         self._depth -= 1
         if self.peek() != ")":
-            msg = "a group is left open"
+            msg = "a group is not closed"
             raise ValueError(msg)
         self._at += 1
         return _PatternGroup(head, options)
@@ -201,7 +201,7 @@ class _PatternReader:
             return ord(_CONTROLS[character]), f"\\{character}"
         if character.isascii() and not character.isalnum():
             return ord(character), f"\\{character}"
-        msg = f"\\{character} is not taken"
+        msg = f"\\{character} is not supported"
         raise ValueError(msg)
 
     def _set(self) -> _One:
@@ -216,7 +216,7 @@ class _PatternReader:
                 last, is_class = self._member()
                 low, high = min(first), min(last)
                 if is_class or low > high or max(low, high) >= _OTHER:
-                    msg = "a range in [] is none of ASCII"
+                    msg = "a range in [] is not ASCII"
                     raise ValueError(msg)
                 members |= set(range(low, high + 1))
         self._at += 1
@@ -237,7 +237,7 @@ class _PatternReader:
                 return _CLASSES[following], True
             return frozenset((self._read_escape(following)[0],)), False
         if character == "[" or (character == "&" and self.peek() == "&"):
-            msg = "sets inside [] are not taken"
+            msg = "sets inside [] are not supported"
             raise ValueError(msg)
         return frozenset((_code(character),)), False
 
@@ -256,12 +256,12 @@ class _PatternReader:
         lazy = self.peek() == "?"
         self._at += lazy
         if self.peek() in {"*", "+", "?", "{"} or isinstance(part, _Edge):
-            msg = "a repetition, or a place, is repeated"
+            msg = "a repetition or an anchor is repeated"
             raise ValueError(msg)
         if isinstance(part, _One):
             return _One(part.text, part.of, least, most, lazy)
         if lazy or (least, most) not in {(0, 1), (least, least)} or least > 20:
-            msg = "a group is repeated other than by ? or up to 20 times by {n}"
+            msg = "a group can only be repeated with ? or with {n} up to 20 times"
             raise ValueError(msg)
         return _PatternGroup(part.head, part.options, max(least, 1), least == 0)
 
@@ -276,13 +276,11 @@ class _PatternReader:
         low, comma, high = self._text[self._at + 1 : max(end, 0)].partition(",")
         self._at = end + 1
         if end < 0 or not _is_count(low) or (high and not _is_count(high)):
-            msg = "{ is not followed by a number of times"
+            msg = "{ is not followed by a number"
             raise ValueError(msg)
         most = int(low) if not comma else int(high) if high else None
         if max(int(low), most or 0) > _MAX_COUNT or (most is not None and most < int(low)):
-            msg = (
-                f"something is repeated more than {_MAX_COUNT} times, or less often than it must be"
-            )
+            msg = f"a repetition is above {_MAX_COUNT} times, or its maximum is below its minimum"
             raise ValueError(msg)
         return int(low), most
 
@@ -310,11 +308,11 @@ class _Writer:
         anchored = all(option and option[0] == _Edge("^", _ALL) for option in options)
         steps = (not anchored) + self._open + (self._scans > 0)
         if steps > 2 or self._open > 1 or self._ways > _MAX_WAYS:
-            msg = "it can match one text in many ways"
+            msg = "it can match a string in many ways"
             hint = (
                 ""
                 if anchored
-                else "; begin it with ^, or let each repetition end at another character"
+                else "; begin it with ^, or end each repetition at a different character"
             )
             raise ValueError(msg + hint)
 
@@ -344,7 +342,7 @@ class _Writer:
         inner = "|".join(self.sequence(option, _again(part, following)) for option in part.options)
         nested = any(_repeats_groups(option) for option in part.options)
         if part.times > 1 and (nested or overlaps or before != (self._ways, self._open)):
-            msg = "what is repeated can match in several ways"
+            msg = "a repeated part can match in several ways"
             raise ValueError(msg)
         if overlaps:
             self._ways *= len(firsts)
@@ -420,10 +418,10 @@ def check_regex(name: str, arguments: Sequence[Expression], position: int | None
     """
     value, pattern = arguments[:2]
     if any(isinstance(node, Call) and node.function in REGEX for node in walk(value)):
-        what = f"{name} stands over another regular expression."
+        what = f"{name} contains another regular expression."
         raise ExpressionError(what, "Compute the inner one first.", position=position)
     if not isinstance(pattern, Literal):
-        what = f"The pattern of {name} is no literal."
+        what = f"The pattern of {name} is not a literal."
         raise ExpressionError(what, "Write it out, or use LIKE.", position=position)
     if not isinstance(pattern.value, str):
         return
@@ -438,22 +436,25 @@ def check_regex(name: str, arguments: Sequence[Expression], position: int | None
 def _check_group(group: Expression | None, groups: int, position: int | None) -> None:
     number = group.value if isinstance(group, Literal) else None if group else 1
     if not isinstance(number, int) or not 0 <= number <= groups:
-        what = f"regexp_extract takes a group from 0 to {groups} of its pattern, as a literal."
-        raise ExpressionError(what, "Write 0 for the whole match.", position=position)
+        what = f"regexp_extract needs the number of a group, as a literal from 0 to {groups}."
+        raise ExpressionError(what, "Use 0 for the whole match.", position=position)
 
 
 def _check_replacement(text: Expression | None, groups: int, position: int | None) -> None:
     if not isinstance(text, Literal) or not isinstance(text.value, str):
-        what = "What regexp_replace puts in is no literal text."
-        raise ExpressionError(what, "Write it out.", position=position)
+        what = "The replacement of regexp_replace is not a string literal."
+        raise ExpressionError(what, "Write a literal.", position=position)
     if len(text.value) > _MAX_REPLACEMENT:
-        what = f"A text in regexp_replace is longer than {_MAX_REPLACEMENT} characters."
+        what = f"The replacement of regexp_replace is longer than {_MAX_REPLACEMENT} characters."
         raise ExpressionError(what, "Use a shorter one.", position=position)
     for reference in _REFERENCE.finditer(text.value):
         number = reference[1]
         if number is None or len(number) > 1 or int(number) > groups:
-            what = f"{reference[0]!r} in what regexp_replace puts in is no group of its pattern."
-            remedy = f"Use $0 to ${groups}, one digit each, and no backslash."
+            what = (
+                f"{reference[0]!r} in the replacement of regexp_replace is not a group of its "
+                "pattern."
+            )
+            remedy = f"Use $0 to ${groups}, one digit each, and no backslashes."
             raise ExpressionError(what, remedy, position=position)
 
 
@@ -468,9 +469,7 @@ def regex_for_spark(call: Call) -> Call:
 
 
 def _guard_length(value: Expression) -> Expression:
-    message = (
-        f"A text that a regular expression is matched with has more than {MAX_TEXT} characters."
-    )
+    message = f"A string to match with a regular expression has more than {MAX_TEXT} characters."
     error = Call("raise_error", (Literal(message, STRING),), STRING)
     length = Call("length", (value,), INTEGER)
     is_long = Call(">", (length, Literal(MAX_TEXT, INTEGER)), BOOLEAN)

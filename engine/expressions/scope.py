@@ -71,8 +71,8 @@ class Scope:
             return self.outer.resolve(path, position)
         if not columns:
             raise self._column_error(path, position)
-        what = f"The column {'.'.join(path)} is ambiguous: {len(columns)} tables have it."
-        raise ExpressionError(what, "Put the name of the table before it.", position=position)
+        what = f"The column {'.'.join(path)} is ambiguous: it is in {len(columns)} tables."
+        raise ExpressionError(what, "Qualify it with the name of its table.", position=position)
 
     def own(self, path: Sequence[str]) -> list[Column]:
         """Return the columns a dotted name may mean in these relations, without the outer scope."""
@@ -100,7 +100,7 @@ class Scope:
         shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
         hint = f"Did you mean {close[0]}?" if close else f"The columns are {shown}."
         if not names:
-            hint = "No columns can be named here; a text stands in quotes."
+            hint = "Columns cannot be used here. Put a string in quotes."
         return UnknownColumnError(
             f"There is no column {'.'.join(path)[:200]}.", hint, position=position
         )

@@ -29,7 +29,7 @@ def parse_type(text: str) -> DataType:
     cursor = Cursor(tokenize(text), text)
     named = read_type(cursor)
     if not cursor.at_end:
-        cursor.refuse("the type should have ended")
+        cursor.refuse("the end of the type was expected")
     return named
 
 
@@ -41,7 +41,7 @@ def read_type(cursor: Cursor, depth: int = 0) -> DataType:  # noqa: RET503
     """
     word = cursor.peek()
     if depth > _MAX_DEPTH:
-        cursor.refuse("types are nested too deeply")
+        cursor.refuse("the type is nested too deeply")
     cursor.index += 1
     match word:
         case "ARRAY" | "MAP":
@@ -111,7 +111,7 @@ def _parse_limited_text(cursor: Cursor, kind: str) -> DataType:
     length = _integer(cursor)
     cursor.need(")")
     if not 1 <= length <= MAX_LENGTH:
-        cursor.refuse(f"a text has 1 to {MAX_LENGTH} characters")
+        cursor.refuse(f"the length must be 1 to {MAX_LENGTH}")
     return text_type(kind, length)
 
 
@@ -122,7 +122,7 @@ def _decimal(cursor: Cursor) -> DecimalType:
         scale = _integer(cursor) if cursor.take(",") else 0
         cursor.need(")")
     if not 0 <= scale <= precision <= 38 or precision == 0:
-        cursor.refuse("a decimal has 1 to 38 digits")
+        cursor.refuse("a decimal can have 1 to 38 digits")
     return DecimalType(precision, scale)
 
 

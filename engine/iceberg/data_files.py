@@ -82,7 +82,7 @@ def data_file(add: AddFile, shape: IcebergFileShape) -> DataFile:
     stats = parse_stats(add.stats) or {}
     rows = parse_row_count(stats.get("numRecords"))
     if rows is None:
-        msg = f"The log does not say how many rows {add.path} has, which Iceberg must know."
+        msg = f"The log does not record the number of rows of {add.path}, which Iceberg needs."
         raise DataFileError(msg, "Rewrite it with REORG TABLE … APPLY (UPGRADE UNIFORM …).")
     lows, highs = (_bounds(stats, name, shape.leaves) for name in ("minValues", "maxValues"))
     nulls = _null_counts(stats, shape.leaves)

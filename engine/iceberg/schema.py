@@ -116,7 +116,7 @@ def _plain_type(data_type: PrimitiveType | DecimalType) -> IcebergPrimitive:
     primitive = _PRIMITIVES.get(data_type.name)
     if primitive is None:
         msg = f"Iceberg has no type {data_type.name}."
-        raise InvalidSchemaError(msg, "Drop the column, or leave Iceberg out.")
+        raise InvalidSchemaError(msg, "Drop the column, or do not enable Iceberg.")
     return primitive
 
 
@@ -157,5 +157,5 @@ def _require_id(ids: Mapping[str, int], path: str) -> int:
 
 
 def _no_id_error(name: str) -> InvalidSchemaError:
-    msg = f"The column {name} has no id for Iceberg."
+    msg = f"The column {name} has no Iceberg field id."
     return InvalidSchemaError(msg, "Upgrade the table with REORG … APPLY (UPGRADE UNIFORM …).")

@@ -164,7 +164,10 @@ def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str
     contradicted = _path_that_differs(files) if once.num_rows < files.num_rows else None
     contradicted = contradicted or _path_in_both(once, tombstones, ordered)
     if contradicted is not None:
-        msg = f"{path} contradicts itself: it says two things of the file {contradicted[:500]}."
+        msg = (
+            f"{path} contradicts itself: it has two different actions for the file "
+            f"{contradicted[:500]}."
+        )
         raise MalformedLogError(msg, remedy)
     return once
 
@@ -394,11 +397,14 @@ def _open_file(source: pa.NativeFile) -> pq.ParquetFile:
 def _read_parquet(source: pa.NativeFile, path: str) -> _CheckpointPart:
     file = _open_file(source)
     if is_inflated(file.metadata.num_rows, source.size()):
-        msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
+        msg = (
+            f"The footer of {path} claims {file.metadata.num_rows} actions, more than its "
+            "bytes can hold."
+        )
         raise MalformedLogError(msg, _REMEDY)
     present = _actions_present(file)
     if not present:
-        msg = f"{path} is no checkpoint: it has no column of an action."
+        msg = f"{path} is not a checkpoint: it has no column for an action."
         raise MalformedLogError(msg, _REMEDY)
     content = _CheckpointPart(_small_actions_of(file, path))
     if "add" in present:

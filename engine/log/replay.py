@@ -100,8 +100,8 @@ def _is_small(content: CheckpointContent) -> bool:
 _log = logging.getLogger(__name__)
 _MAX_CHUNKS = 256  # each refresh adds a chunk
 _MOST_OBJECTS = 65_536  # files as objects, before conversion to rows
-_WRITE_IT_AGAIN = "Write the checkpoint again with the engine that wrote the table."
-_DELETE_IT = "Delete it: the commits beside it hold what it should."
+_WRITE_IT_AGAIN = "Write a new checkpoint with the engine that wrote the table."
+_DELETE_IT = "Delete it: the commits in the log have the same actions."
 
 
 class SchemaNotSaidError(MalformedLogError, code="DELTA_SCHEMA_NOT_SET", sqlstate="KD008"):
@@ -110,7 +110,8 @@ class SchemaNotSaidError(MalformedLogError, code="DELTA_SCHEMA_NOT_SET", sqlstat
     def __init__(self, table: str, version: int) -> None:
         super().__init__(
             f"Version {version} of {table} has a metaData action without a schemaString.",
-            "Read a version that has one, or complete it with the engine that wrote it.",
+            "Read a version that has a schema, or repair this version with the engine that "
+            "wrote it.",
         )
 
 
@@ -239,7 +240,7 @@ def _each_of(
     for file in files:
         commit = next(following, None)
         if commit is None or commit.version != file.version:
-            msg = f"{file.path} of {store.root} went away while the log was read."
+            msg = f"{file.path} of {store.root} was deleted while the log was being read."
             raise LogGapError(msg, "Read it again.")
         yield commit.actions
 
@@ -258,7 +259,7 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
         try:
             state = _replay_commits(store, replace(segment, compactions=()), previous)
         except FileMissingError as gone:
-            msg = f"{damage.what} The commits that could stand in for it are gone: {gone.what}"
+            msg = f"{damage.what} The commits that could replace it are gone: {gone.what}"
             raise MalformedLogError(msg, "Restore the files of the log from a backup.") from damage
         _log.warning("Log compactions of %s were passed over: %s", store.root, damage)
         return state
@@ -384,7 +385,7 @@ class _Replay:
             raise SchemaNotSaidError(table, version)
         self._fold()
         if self._metadata.partition_columns and self._files.column("partition_values").null_count:
-            msg = f"A checkpoint of {table} names files without their partitionValues."
+            msg = f"A checkpoint of {table} lists files without their partitionValues."
             raise MalformedLogError(msg, _WRITE_IT_AGAIN)
         return TableState(
             version,

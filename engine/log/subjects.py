@@ -37,7 +37,7 @@ def each_once(actions: Iterable[Action], path: str, remedy: str) -> Iterator[Act
     for action in actions:
         subject = subject_of(action)
         if subject is not None and subject in subjects:
-            msg = f"{path} contradicts itself: it has two actions of {_describe_subject(action)}."
+            msg = f"{path} contradicts itself: it has two actions for {_describe_subject(action)}."
             raise MalformedLogError(msg, remedy)
         subjects.add(subject)
         yield action
@@ -57,7 +57,10 @@ def remove_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Ac
             seen[subject] = action
             kept.append(action)
         elif seen[subject] != action:
-            msg = f"{path} contradicts itself: it says two things of {_describe_subject(action)}."
+            msg = (
+                f"{path} contradicts itself: it has two different actions for "
+                f"{_describe_subject(action)}."
+            )
             raise MalformedLogError(msg, remedy)
     return kept
 

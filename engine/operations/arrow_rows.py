@@ -74,8 +74,8 @@ def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
     if sum(add.size for add in files) <= limit:
         return limit > 0
     if execution.session is None:
-        msg = f"The files to be read are larger than {limit:,} bytes, which needs Spark."
-        raise NeedsSparkError(msg, "Give a session, or raise in_process_bytes.")
+        msg = f"The files to read are larger than {limit:,} bytes, which needs Spark."
+        raise NeedsSparkError(msg, "Pass a Spark session, or raise in_process_bytes.")
     return False
 
 
@@ -111,7 +111,7 @@ class RowTracking:
             raise CannotEvaluateError(msg)
         count = count_rows(snapshot.store, add.path, snapshot.allowed_roots)
         if count > _MOST_TRACKED_ROWS:
-            msg = f"{add.path} has too many rows for one process."
+            msg = f"{add.path} has too many rows to process without Spark."
             raise CannotEvaluateError(msg)
         fields = tuple(
             StructField(str(name), LONG, metadata={PHYSICAL_NAME_KEY: str(name)})
@@ -138,11 +138,11 @@ class RowTracking:
 def check_plain(schema: StructType, table: TableFiles, assignments: Assignments) -> None:
     """Refuse assignments inside columns, and nested columns under mapped names."""
     if any(len(path) > 1 or is_complex(target_type(schema, path)) for path in assignments):
-        msg = "A value inside a column is set."
+        msg = "The statement sets a field inside a column."
         raise CannotEvaluateError(msg)
     renamed = table.is_mapped or table.fits_iceberg
     if renamed and any(is_complex(field.type) for field in schema):
-        msg = "Columns inside columns have other names in the files."
+        msg = "Nested columns have different names in the files."
         raise CannotEvaluateError(msg)
 
 
@@ -154,7 +154,9 @@ def check_names(schema: StructType) -> None:
     """
     taken = sorted(_BESIDE.intersection(schema.names))
     if taken:
-        msg = f"The column {taken[0]} has a name that rows in this process need."
+        msg = (
+            f"The column {taken[0]} has a name that is reserved for processing rows without Spark."
+        )
         raise CannotEvaluateError(msg)
 
 
@@ -290,7 +292,7 @@ class FileRows:
         for rows in iter_file(self._snapshot, add, with_positions=True, batch_rows=BATCH_ROWS):
             self._bytes += rows.nbytes
             if self._bytes > _MOST_DECODED_BYTES:
-                msg = "The rows take too much memory for one process."
+                msg = "The rows need too much memory to process without Spark."
                 raise CannotEvaluateError(msg)
             yield rows
 

@@ -30,8 +30,10 @@ def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:
     given = {name.lower(): rows for name, rows in sources.items()}
     hidden = next((name for name in sources if command.is_own_name(name)), None)
     if hidden is not None and command.names_itself:
-        msg = f"{hidden} is the statement's own table, and rows of the program are given under that name."
-        raise RequestError(msg, "Give the rows another name.", field="sources")
+        msg = (
+            f"{hidden} is the statement's target table, but rows of the program have the same name."
+        )
+        raise RequestError(msg, "Rename the rows.", field="sources")
     named = [name for name in command.tables_read() if name.lower() in given]
     if not named:
         return command
@@ -47,8 +49,8 @@ def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:
 
 
 def _whole_alone(name: str) -> RequestError:
-    msg = f"The rows {name} are given by the program, and are read as a whole alone."
-    remedy = f"Choose and compute before, and write USING {name}, TABLE {name} or SELECT * of it."
+    msg = f"The rows {name} come from the calling program and can only be read as a whole."
+    remedy = f"Filter and compute them first, then write USING {name}, TABLE {name} or SELECT *."
     return RequestError(msg, remedy, field="sources")
 
 
@@ -95,9 +97,9 @@ def names_by_position(
     width, expected = len(names), len(target_schema)
     if width < expected or (width > expected and not takes_more):
         missing = ", ".join(target_schema.names[width:][:20])
-        lacking = f": there is nothing for {missing}" if missing else ""
-        msg = f"INSERT by position gives {width} columns, and the table has {expected}{lacking}."
-        remedy = "Name the columns after the table, or match them BY NAME."
+        lacking = f": there is no value for {missing}" if missing else ""
+        msg = f"INSERT by position has {width} columns, but the table has {expected}{lacking}."
+        remedy = "List the columns after the table name, or use BY NAME."
         raise ColumnCountError(msg, remedy, field="source")
     return [*target_schema.names, *names[expected:]]
 
@@ -107,7 +109,7 @@ def _cast_column(rows: pa.Table, mine: StructField, column: StructField) -> pa.C
     if mine.type == column.type:
         return rows.column(mine.name)
     if isinstance(column.type, StructType | ArrayType | MapType):
-        msg = f"{column.name} is a struct, array or map of other types."
+        msg = f"{column.name} is a struct, array or map of different types."
         raise CannotEvaluateError(msg)
     values = evaluate_as(column.type, Column((mine.name,), mine.type), rows)
     return values.cast(to_arrow_type(column.type))
@@ -119,18 +121,18 @@ def _convert_to_arrow(name: str, given: object) -> pa.Table:
         rows = _table(given)
         rows.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
-        msg = f"The rows {table_sql(name)} are no table of rows: {str(error)[:300]}."
-        remedy = "Give a pyarrow.Table, a DataFrame of pandas or polars, or a list of dictionaries."
+        msg = f"The rows {table_sql(name)} are not a table: {str(error)[:300]}."
+        remedy = "Pass a pyarrow.Table, a DataFrame of pandas or polars, or a list of dictionaries."
         raise RequestError(msg, remedy, field="sources") from error
     lowered = [column.lower() for column in rows.column_names]
     if not lowered:
         msg = f"The rows {table_sql(name)} have no columns."
-        remedy = "An empty list names no columns: give a pyarrow.Table with columns and no rows."
+        remedy = "An empty list has no column names. Pass a pyarrow.Table with columns and no rows."
         raise RequestError(msg, remedy, field="sources")
     repeated = next((one for one in rows.column_names if lowered.count(one.lower()) > 1), None)
     if repeated is not None:
         msg = f"The rows {table_sql(name)} have two columns called {repeated}."
-        raise RequestError(msg, "Name each column once.", field="sources")
+        raise RequestError(msg, "List each column once.", field="sources")
     columns = {one: _convert_column(name, one, rows.column(one)) for one in rows.column_names}
     return pa.table(columns)
 
@@ -156,5 +158,8 @@ def _convert_column(name: str, column: str, values: pa.ChunkedArray) -> pa.Chunk
     try:
         return values if values.type == kind else values.cast(kind)
     except pa.ArrowException as error:
-        msg = f"The column {column} of the rows {table_sql(name)} does not fit {kind}: {str(error)[:300]}."
-        raise RequestError(msg, "Cast it before.", field="sources") from error
+        msg = (
+            f"The column {column} of the rows {table_sql(name)} does not fit {kind}: "
+            f"{str(error)[:300]}."
+        )
+        raise RequestError(msg, "Cast it first.", field="sources") from error

@@ -159,7 +159,7 @@ class Execution:
         """
         if self.session is None:
             instead = (
-                "Give rows of the program as sources, or few rows as VALUES. "
+                "Pass rows of the program as sources, or a few rows as VALUES. "
                 if self._stage == READ_SOURCE
                 else ""
             )

@@ -63,7 +63,7 @@ def rows_of_frame(
     repeated = next((name for name in frame.columns if lowered.count(name.lower()) > 1), None)
     if repeated is not None:
         msg = f"Two columns of the DataFrame are called {repeated}."
-        raise RequestError(msg, "Give one another name.", field="source")
+        raise RequestError(msg, "Rename one of them.", field="source")
     if stored_in is not None and not is_in_utc(frame.sparkSession):
         frame = cast_in_session(frame, stored_in)
     frame = move_to_session(frame, execution.spark)
@@ -140,8 +140,10 @@ def _frame_version_error(uri: str, version: int, later: int) -> OutdatedFrameErr
 
     Rows added between the two versions are new to one and not to the other.
     """
-    what = f"A DataFrame reads version {version} of {uri}, and this write must see version {later}."
-    remedy = "Make all DataFrames of the table anew, or name the earlier version with versionAsOf."
+    what = f"A DataFrame reads version {version} of {uri}, but this write needs version {later}."
+    remedy = (
+        "Create all DataFrames of the table again, or select the earlier version with versionAsOf."
+    )
     return OutdatedFrameError(what, remedy, field="source")
 
 
@@ -160,10 +162,11 @@ def _check_moment(frame: DataFrame, uri: str) -> None:
     )
     is_sure = len(live) == len(unpinned) and not any(read.is_fixed for read in unpinned)
     if not is_sure or any(_is_hidden(read, own, frame) for read in unpinned):
-        msg = f"The DataFrame reads {uri}, and Spark does not say at which version."
+        msg = f"The DataFrame reads {uri}, but Spark does not report at which version."
         remedy = (
-            "Make it from DeltaTable.toDF() and not from spark.read or, in Spark Connect, a temporary"
-            " view. Unpersist a cached DataFrame of it, or name a version with versionAsOf."
+            "Create it from DeltaTable.toDF(), not from spark.read or, in Spark Connect, a "
+            "temporary view. Unpersist a cached DataFrame, or select a version with "
+            "versionAsOf."
         )
         raise RequestError(msg, remedy, field="source")
 

@@ -108,9 +108,9 @@ def check_location(name: str) -> None:
         UnknownNameError: it is a plain name.
     """
     if not is_location(name):
-        msg = f"No table is known here by the name {name[:200]}."
+        msg = f"There is no table called {name[:200]} here."
         remedy = (
-            "Name its location, such as delta.`/data/lake/orders`. Rows of the program are read by"
-            " their name in sources."
+            "Use its location, such as delta.`/data/lake/orders`. Rows of the program have "
+            "the name given to them in sources."
         )
         raise UnknownNameError(msg, remedy, field="source.table")

@@ -164,5 +164,5 @@ def _refusals() -> Iterator[None]:
         yield
     except AnalysisException as error:
         reason = str(error).partition("SQLSTATE")[0].strip()[:400]
-        msg = f"Spark cannot do this query: {reason}"
-        raise RequestError(msg, "Write it another way, such as with a join.") from error
+        msg = f"Spark cannot run this query: {reason}"
+        raise RequestError(msg, "Rewrite it, for example with a join.") from error

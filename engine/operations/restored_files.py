@@ -122,12 +122,13 @@ def check_no_vacuum(store: Store, now_ms: int) -> None:
     latest = next(_vacuums(store, now_ms - surely_ms(LONGEST_VACUUM_MS)), None)
     if latest is not None and latest.operation == VACUUM_START:
         what = (
-            f"A VACUUM of {store.root} began at version {latest.version} and has not said that it"
-            " ended: it may be deleting files that this commit would name. Nothing was written."
+            f"A VACUUM of {store.root} started at version {latest.version} and has not "
+            "recorded its end. It may be deleting files that this commit would add. Nothing "
+            "was written."
         )
         remedy = (
-            "Wait for it. If it was killed, VACUUM … RETAIN 87600 HOURS, which deletes nothing that"
-            " is younger than ten years, says so."
+            "Wait until it ends. If it was killed, run VACUUM … RETAIN 87600 HOURS, which "
+            "records an end and deletes only files older than ten years."
         )
         raise RequestError(what, remedy)
 
@@ -148,10 +149,12 @@ def check_present(snapshot: Snapshot, adds: Iterable[AddFile]) -> None:
         missing += find_missing_files(store, paths, snapshot.file_count)
     if missing:
         msg = (
-            f"Version {snapshot.version} of {snapshot.table_uri} is not there any more:"
-            f" {len(missing)} of its files are gone, {missing[0]} among them."
+            f"Version {snapshot.version} of {snapshot.table_uri} can no longer be restored: "
+            f"{len(missing)} of its files are missing, including {missing[0]}."
         )
-        raise DataFileMissingError(msg, "Name a later version, or restore the files from a backup.")
+        raise DataFileMissingError(
+            msg, "Choose a later version, or restore the files from a backup."
+        )
 
 
 def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:

@@ -244,11 +244,11 @@ def _check_arguments(command: object, table: object, options: RunOptions) -> Run
         )
     if not isinstance(table, DeltaTable):
         msg = f"The table is given as {type(table).__name__}, not as a DeltaTable."
-        raise RequestError(msg, "Give what DeltaTable.open returns.", field="table")
+        raise RequestError(msg, "Pass the table that DeltaTable.open returns.", field="table")
     retries: object = options.retries
     if not isinstance(retries, int):
         msg = f"The number of retries is given as {type(retries).__name__}."
-        raise RequestError(msg, "Give a whole number.", field="retries")
+        raise RequestError(msg, "Use a whole number.", field="retries")
     return options
 
 
@@ -302,8 +302,8 @@ def _check_place(command: Command, table: DeltaTable) -> None:
     except EngineError:  # undecidable: only one of the names has an account
         return
     if not is_same:
-        msg = f"The statement changes {name}, and is to run at {table.uri}."
-        raise RequestError(msg, "Open the table that it names.", field="table")
+        msg = f"The statement changes {name}, but it is run on {table.uri}."
+        raise RequestError(msg, "Open that table.", field="table")
 
 
 def _compacts_now(write: Execution) -> FollowUpRunner:
@@ -445,5 +445,5 @@ def _has_several_commits(command: Command) -> bool:
     return isinstance(command, _SEVERAL_COMMITS) and not orders_all
 
 
-_APPLIED = "The application has written this version already."
-_LANDED = "An earlier run of this job had committed it already."
+_APPLIED = "The application has already written this version."
+_LANDED = "An earlier run of this job had already committed it."

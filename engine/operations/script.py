@@ -52,8 +52,12 @@ class ScriptError(EngineError, code="LAKE_SCRIPT_STEP_FAILED", sqlstate="25000")
 
     def __init__(self, number: int, ended: Sequence[StepEnd], cause: EngineError) -> None:
         before = ", ".join(str(step) for step in ended)
-        stays = f" What came before stays: {before}." if before else " Nothing was committed."
-        super().__init__(f"Step {number} failed: {cause}{stays}", "Send the steps that are left.")
+        stays = (
+            f" The steps before it stay committed: {before}."
+            if before
+            else " Nothing was committed."
+        )
+        super().__init__(f"Step {number} failed: {cause}{stays}", "Send the remaining steps.")
         self.step = number
         self.ended = [step.as_dict() for step in ended]
         self.cause_code = cause.code

@@ -152,7 +152,7 @@ def _check_casts(data: StructType, target_schema: StructType) -> None:
     for field in data:
         column = target_schema.get(field.name)
         if column is not None and is_cast_by_zone(field.type, column.type):
-            msg = f"The values of {field.name} are stored by the session's time zone."
+            msg = f"The values of {field.name} are stored in the session's time zone."
             raise CannotEvaluateError(msg)
 
 
@@ -234,7 +234,7 @@ def _evaluate_rows(trees: Sequence[Sequence[Expression]], schema: StructType) ->
         CannotEvaluateError: only Spark can evaluate them.
     """
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
-        msg = "A struct, array or map is written out."
+        msg = "The rows have a literal struct, array or map."
         raise CannotEvaluateError(msg)
     columns = [_column([row[i] for row in trees], column) for i, column in enumerate(schema)]
     return pa.Table.from_arrays(columns, names=schema.names)
@@ -344,7 +344,7 @@ def _read_files(
 
     tells_time = target_schema is None or holds_timestamps(target_schema)
     if source.format in _TEXT_FORMATS and tells_time and not is_in_utc(execution.caller):
-        msg = "Times in text files are read in UTC, and this session has another time zone."
+        msg = "Times in text files are read in UTC, but this session has a different time zone."
         raise RequestError(msg, ENGINE_TERMS, field="session")
     options = execution.table.storage_options
     try:
@@ -374,8 +374,10 @@ def _read_query(
     query = bind_query(text, tables.schema, now_ms=execution.now_ms, by_session=by_session)
     names = plain_names(source.columns) or query.names
     if len(names) != len(query.columns):
-        msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
-        raise ColumnCountError(msg, "Name as many as it gives.", field="source.columns")
+        msg = f"{len(names)} columns are listed, but the query returns {len(query.columns)}."
+        raise ColumnCountError(
+            msg, "List as many columns as the query returns.", field="source.columns"
+        )
     if source.by_position and not source.columns and target_schema is not None:
         names = names_by_position(target_schema, names, takes_more=takes_more)
     _check_names(names)
@@ -388,7 +390,7 @@ def _check_names(names: Sequence[str]) -> None:
     repeated = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if repeated is not None:
         msg = f"Two columns of the query are called {repeated}."
-        raise RequestError(msg, "Give one another name with AS.", field="source")
+        raise RequestError(msg, "Rename one of them with AS.", field="source")
 
 
 def _read_table(

@@ -85,9 +85,9 @@ def try_write(write: RecordedWrite, change: TrialChange, limits: TrialLimits) ->
             verdict=Verdict.UNDECIDABLE, why=str(error), needs_spark=error.needs_spark
         )
     except (FileMissingError, DataFileError):
-        return _cannot("files or versions that it takes are not there any more")
+        return _cannot("files or versions that it needs no longer exist")
     except OperationCancelledError:
-        return _cannot("it takes longer than a trial may")
+        return _cannot("it takes longer than the time limit of a trial")
     except EngineError as error:
         return _cannot(error.what or str(error))
 
@@ -162,8 +162,8 @@ class _Trial:
             raise CannotTryError(msg, needs_spark=True)
         if _writes_otherwise(commit) and self._write.winners[commit.version] is None:
             msg = (
-                f"the {commit.operation or 'commit'} of v{commit.version} would have written other"
-                " files too, and its whole statement is not recorded here"
+                f"the {commit.operation or 'commit'} of v{commit.version} would also have "
+                "written other files, and its complete statement is not recorded here"
             )
             raise CannotTryError(msg)
 
@@ -173,7 +173,10 @@ class _Trial:
         if self._change.condition:  # without subqueries: its author may lack rights on other tables
             parse_condition(self._change.condition, snapshot.schema)
         if snapshot.file_count > MOST_FILES:
-            msg = f"the table had {snapshot.file_count:,} files, and at most {MOST_FILES:,} are copied"
+            msg = (
+                f"the table had {snapshot.file_count:,} files; a trial copies at most "
+                f"{MOST_FILES:,}"
+            )
             raise CannotTryError(msg)
         again = self._write.winners.values() if self._change.winners_again else ()
         commands = [command, *(other for other in again if other is not None)]
@@ -182,7 +185,10 @@ class _Trial:
         paths = dict.fromkeys(path for add in adds for path in self._paths(add))
         size = sum(add.size for add in {add.path: add for add in adds}.values())
         if size > self._limits.copied_bytes:
-            msg = f"{size:,} bytes would be read, and at most {self._limits.copied_bytes:,} are copied"
+            msg = (
+                f"{size:,} bytes would be read; a trial copies at most "
+                f"{self._limits.copied_bytes:,}"
+            )
             raise CannotTryError(msg)
         for path in paths:
             self._check_time()
@@ -246,7 +252,7 @@ class _Trial:
             name = "" if is_location(command.table) else command.table
             return run(replace(command, table=name), self._table(), None, options)
         except NeedsSparkError as error:
-            msg = f"{command.kind.upper()} needs Spark here, and trials run without it"
+            msg = f"{command.kind.upper()} needs Spark here, and trials run without Spark"
             raise CannotTryError(msg, needs_spark=True) from error
 
     def _table(self) -> DeltaTable:
@@ -313,7 +319,7 @@ def _narrow_command(command: Command, condition: str) -> Command:
     if not condition:
         return command
     if not isinstance(command, Delete | Update) or not isinstance(command.where, str | None):
-        msg = f"{command.label} takes no condition in words"
+        msg = f"{command.label} cannot have a condition"
         raise CannotTryError(msg)
     where = f"({command.where}) AND ({condition})" if command.where else condition
     return replace(command, where=where)

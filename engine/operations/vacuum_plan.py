@@ -298,9 +298,9 @@ def _belongs_to(name: str, running: set[str]) -> bool:
 def reason_for(file: FileStatus, needs: NeededFiles) -> str:
     """Explain to users why nothing needs a file."""
     if needs.key(file.path) in needs.expired:
-        return "removed from the table before the retention"
+        return "removed from the table longer ago than the retention"
     if file.path.startswith(f"{CHANGE_DIRECTORY}/"):
-        return "row changes of a version before the retention"
+        return "row changes of a version older than the retention"
     for pattern, reason in _REASONS:
         if pattern.match(file.name):
             return reason

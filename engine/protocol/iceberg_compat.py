@@ -53,9 +53,9 @@ def faults_of(schema: StructType, configuration: Mapping[str, str]) -> Iterator[
     """Yield the obstacles to the feature in a schema and configuration."""
     properties = TableProperties.parse(configuration)
     if properties.column_mapping_mode == "none":
-        yield "its columns are not mapped (delta.columnMapping.mode)"
+        yield "column mapping is off (delta.columnMapping.mode)"
     if properties.enable_deletion_vectors:
-        yield "rows are deleted by vectors (delta.enableDeletionVectors)"
+        yield "deletion vectors are enabled (delta.enableDeletionVectors)"
     if str(configuration.get(COMPAT_V1_KEY)).lower() == "true":
         yield f"{COMPAT_V1_KEY} is set"
     yield from _type_faults(schema)
@@ -75,13 +75,16 @@ def _column_faults(column: StructField) -> Iterator[str]:
     for change in changes if isinstance(changes, Sequence) else ():
         before, after = (str(parse_noted_type(change.get(key))) for key in ("fromType", "toType"))
         if not _is_promotion(before, after):
-            yield f"{column.name} was widened from {before} to {after}, which Iceberg does not know"
+            yield (
+                f"{column.name} was widened from {before} to {after}, which Iceberg does not "
+                "support"
+            )
 
 
 def partitions_fault(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Explain why a table cannot be partitioned by other columns (physical names); None if it can."""
     if before and list(before) != list(after):
-        return f"it is partitioned by {', '.join(before)}, and cannot be by others"
+        return f"it is partitioned by {', '.join(before)}, and its partition columns cannot change"
     return None
 
 

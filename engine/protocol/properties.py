@@ -128,7 +128,9 @@ def validate_properties(properties: Mapping[str, str]) -> None:
             continue
         if key not in _KNOWN and key not in _OTHER_KEYS:
             msg = f"There is no table property {key}."
-            raise InvalidPropertyError(msg, "Check its spelling, capital letters too.", field=key)
+            raise InvalidPropertyError(
+                msg, "Check the spelling, including capital letters.", field=key
+            )
 
 
 def constraint_name(key: str) -> str | None:

@@ -83,7 +83,7 @@ def _parse_answer(body: bytes) -> DashboardAnswer:
             BatchReply.DELIVERED, refused=tuple(item for item in refused if item)
         )
     except (ValueError, KeyError, TypeError):
-        return DashboardAnswer(BatchReply.LATER, "The answer is not the dashboard's.")
+        return DashboardAnswer(BatchReply.LATER, "The answer did not come from a dashboard.")
 
 
 def _parse_refusal(error: urllib.error.HTTPError) -> DashboardAnswer:

@@ -151,5 +151,5 @@ def _message(error: BaseException) -> str:
     try:
         return str(error)[:_LINK_CHARS]
     except Exception:  # a Java error has no text after its process ended
-        logger.debug("An error has no text", exc_info=True)
+        logger.debug("An error has no message", exc_info=True)
         return ""

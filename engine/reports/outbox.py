@@ -43,7 +43,7 @@ def encode_events(events: Iterable[Event]) -> list[bytes]:
         try:
             encoded.append(_encode_event(event))
         except (TypeError, ValueError, RecursionError):
-            logger.exception("A report of a transaction could not be written down")
+            logger.exception("A report of a transaction could not be stored")
     return encoded
 
 
@@ -275,13 +275,15 @@ class ReportOutbox:
             self._sending = []
 
     def _send_spooled(self) -> bool:
-        """Send the events on disk; return whether none is left."""
+        """Send the events on disk; return whether no version is left."""
         while (batch := self._spool.oldest()) is not None:
             if not self._deliver(batch.body):
                 return False
             if not self._spool.remove(batch):
                 self._quiet_until_s = self._clock.monotonic_s() + _LONGEST_PAUSE_S
-                self._say(f"{batch.path} was sent and cannot be removed. Remove it.")
+                self._say(
+                    f"{batch.path} was sent, but its file could not be deleted. Delete the file."
+                )
                 return False
         return True
 
@@ -307,7 +309,10 @@ class ReportOutbox:
             self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)
             pause_s = max(self._pause_s, min(answer.retry_after_s or 0.0, 3600.0))
             self._quiet_until_s = self._clock.monotonic_s() + pause_s
-            self._say(f"The dashboard takes no reports now; they are kept. {answer.reason}")
+            self._say(
+                "The dashboard accepts no reports now. They are kept and sent later. "
+                f"{answer.reason}"
+            )
             return False
         self._pause_s = self._quiet_until_s = 0.0
         if answer.reply is BatchReply.UNUSABLE:
@@ -342,7 +347,10 @@ class ReportOutbox:
     def _say_dropped(self) -> None:
         if self.dropped > self._logged:
             self._logged = self.dropped
-            what = "%d reports of transactions were dropped so far: queue and spool are full"
+            what = (
+                "%d reports of transactions were dropped so far, because the queue and the "
+                "spool are full"
+            )
             logger.warning(what, self.dropped)
 
     def _say(self, what: str) -> None:

@@ -86,11 +86,13 @@ def settings_from(told: Mapping[str, str]) -> Settings:
     url, token = told.get("LAKEUI_URL", "").strip(), told.get("LAKEUI_TOKEN", "").strip()
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = f"{url[:200]!r} is not the address of a dashboard."
+        msg = f"{url[:200]!r} is not a valid dashboard URL."
         raise RequestError(msg, "Use https://host, as in LAKEUI_URL.", field="report_to")
     if not token.isascii() or not token.isprintable() or not token:
-        msg = "There is no token for the dashboard."
-        raise RequestError(msg, "Make one with the role reporter, as LAKEUI_TOKEN.", field="token")
+        msg = "No token for the dashboard is set."
+        raise RequestError(
+            msg, "Create a token with the role reporter and set LAKEUI_TOKEN to it.", field="token"
+        )
     return Settings(
         report_to=url,
         token=token,

@@ -86,7 +86,7 @@ class Spool:
         status = self._directory.lstat()
         is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
         if not is_own or status.st_mode & 0o022:
-            msg = f"{self._directory} can be written by others"
+            msg = f"other users can write to {self._directory}"
             raise PermissionError(msg)
 
 

@@ -162,7 +162,7 @@ def _safely(words: Words) -> tuple[str, str, str]:
     try:
         return words()
     except Exception:  # an error in the words must not stop the write
-        logger.exception("What a transaction is called could not be told")
+        logger.exception("The name of a transaction could not be determined")
         return _no_words()
 
 

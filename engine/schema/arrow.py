@@ -44,7 +44,7 @@ class UnsupportedTypeError(EngineError, code="DELTA_UNSUPPORTED_DATA_TYPES", sql
         self.types = list(types)
         super().__init__(
             f"This engine neither reads nor writes {', '.join(self.types)}.",
-            "Read the other columns alone, or use an engine that supports the type.",
+            "Read only the other columns, or use an engine that supports the type.",
         )
 
 

@@ -174,8 +174,8 @@ def _fields(data: StructType, table: StructType, place: str, fills_fields: bool)
         mine = data.get(field.name)
         inside = f"{place}.{field.name}"
         if mine is None and not fills_fields:
-            what = f"{inside} gets no value: the data has {render_declared_type(data)} for {place}."
-            raise FieldMissingError(what[:1000], "Give every field a value.", field="source")
+            what = f"{inside} has no value: the data has {render_declared_type(data)} for {place}."
+            raise FieldMissingError(what[:1000], "Add a value for every field.", field="source")
         parts.append(
             None
             if mine is None
@@ -186,8 +186,8 @@ def _fields(data: StructType, table: StructType, place: str, fills_fields: bool)
 
 def _refuse(place: str, data: DataType, table: DataType) -> NoReturn:
     given, expected = render_declared_type(data), render_declared_type(table)
-    what = f"The column {place} is of the type {expected}, and its value is of the type {given}."
-    remedy = f"Give a value that can be cast to {expected}."
+    what = f"The column {place} has the type {expected}, but its value has the type {given}."
+    remedy = f"Use a value that can be cast to {expected}."
     raise TypeNotStorableError(what[:1000], remedy[:1000], field="assignments")
 
 

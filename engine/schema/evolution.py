@@ -168,6 +168,6 @@ def _merge_inner_type(table: DataType, data: DataType) -> DataType:
 
 def _new(column: StructField) -> StructField:
     if column.type == PrimitiveType("void"):
-        msg = f"The new column {column.name} has no values to tell its type."
-        raise SchemaMismatchError(msg, "Leave it out, or cast it in the source.", field="source")
+        msg = f"The type of the new column {column.name} is unknown, because it has only nulls."
+        raise SchemaMismatchError(msg, "Remove it, or cast it in the source.", field="source")
     return StructField(column.name, column.type)

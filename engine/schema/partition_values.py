@@ -55,12 +55,12 @@ def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructFi
     fields = [schema.get(name) for name in names]
     missing = [name for name, field in zip(names, fields, strict=True) if field is None]
     if missing:
-        msg = f"A table is partitioned by {', '.join(missing)}, which its schema does not have."
+        msg = f"The partition column {', '.join(missing)} is not in the table's schema."
         raise MalformedLogError(msg, _REMEDY)
     present = tuple(field for field in fields if field is not None)
     for name, field in zip(names, present, strict=True):
         if name != field.name:
-            msg = f"A table is partitioned by {name}, which its schema spells {field.name}."
+            msg = f"The partition column {name} is spelled {field.name} in the table's schema."
             raise MalformedLogError(msg, _REMEDY)
     return present
 
@@ -85,7 +85,9 @@ def check_spelling(keys: Iterable[str], name: str) -> None:
     """
     other = next((key for key in keys if key != name and key.lower() == name.lower()), None)
     if other is not None:
-        msg = f"A file gives a partition value for {other}, where the table has {name}."
+        msg = (
+            f"A file has a partition value for {other}, but the table's partition column is {name}."
+        )
         raise MalformedLogError(msg, _REMEDY)
 
 
@@ -104,8 +106,8 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
             return _EPOCH_DAY + timedelta(days=number)
         moment = _EPOCH + timedelta(microseconds=number)
     except OverflowError as error:
-        msg = f"The partition value {text!r} lies outside the years 1 to 9999."
-        remedy = "Leave it out by a condition on another column, or rewrite it."
+        msg = f"The partition value {text!r} is outside the years 1 to 9999."
+        remedy = "Exclude the partition with a condition on another column, or rewrite it."
         raise YearOutOfRangeError(msg, remedy) from error
     return moment.replace(tzinfo=UTC) if data_type == TIMESTAMP else moment
 
@@ -240,8 +242,11 @@ def _text_of(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        msg = f"The BINARY value X'{value[:20].hex()}' is no UTF-8 text, so no partition can be of it."
-        remedy = "Partition by another column, or by one that holds its hex() or base64()."
+        msg = (
+            f"The BINARY value X'{value[:20].hex()}' is not valid UTF-8, so it cannot be a "
+            "partition value."
+        )
+        remedy = "Partition by another column, or by a column with its hex() or base64() value."
         raise RequestError(msg, remedy, field="partition_columns") from error
 
 

@@ -61,7 +61,7 @@ def declare_type(column: StructField, data_type: DataType) -> StructField:
         metadata[TEXT_TYPE] = render_declared_type(data_type)
     declared = StructField(column.name, drop_limits(data_type), column.nullable, metadata)
     if not _reads_as(declared, data_type):
-        what = f"A field of {column.name} would have a name that hides its CHAR or VARCHAR length."
+        what = f"The name of a field of {column.name} would hide its CHAR or VARCHAR length."
         raise InvalidSchemaError(what, "Choose a name without <, >, : and commas.")
     return declared
 
@@ -191,5 +191,5 @@ class _TypeReader:
             raise self._invalid_type_error()
 
     def _invalid_type_error(self) -> InvalidSchemaError:
-        what = f"{self._text[:200]!r} is no type that CHAR or VARCHAR could be declared in."
+        what = f"{self._text[:200]!r} is not a valid declaration of CHAR or VARCHAR."
         return InvalidSchemaError(what, "Correct the table's schema with the engine that wrote it.")

@@ -153,8 +153,8 @@ def _parse_source(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> Str
     try:
         parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
-        msg = f"The schema is not JSON: {error}."
-        remedy = "Give a StructType or a schema in Delta's JSON, or write it as a CREATE TABLE statement."
+        msg = f"The schema is not valid JSON: {error}."
+        remedy = "Pass a StructType or a schema in Delta's JSON, or use a CREATE TABLE statement."
         raise InvalidSchemaError(msg, remedy) from error
     schema = type_from_json(parsed, keeps_foreign=keeps_foreign)
     if not isinstance(schema, StructType):
@@ -283,7 +283,7 @@ def _struct_from_json(
     parsed = StructType(tuple(_field_from_json(column, inside) for column in fields))
     twice = next((name for name, times in Counter(parsed.names).items() if times > 1), None)
     if twice is not None:
-        msg = f"A struct has the field {twice!r} twice."
+        msg = f"A struct has two fields called {twice!r}."
         raise InvalidSchemaError(msg)
     return parsed
 
@@ -291,7 +291,7 @@ def _struct_from_json(
 def _field_from_json(value: Any, inside: Callable[[Any], DataType]) -> StructField:  # noqa: ANN401 - JSON
     metadata = value.get("metadata") or {} if isinstance(value, Mapping) else None
     if not isinstance(metadata, Mapping):
-        msg = f"{str(value)[:200]!r} is no field, or its metadata is no object."
+        msg = f"{str(value)[:200]!r} is not a field, or its metadata is not a JSON object."
         raise InvalidSchemaError(msg)
     return StructField(
         str(value["name"]),

@@ -102,4 +102,4 @@ def row_breaks(rule: str, values: str) -> InvariantViolationError:
     """Build the error for a row that breaks a table rule; `values` shows the row."""
     kind = NotNullViolatedError if rule.startswith("NOT NULL of ") else InvariantViolationError
     what = f"A row breaks {rule}: {values}. Nothing was written."
-    return kind(what, "Correct the row, or change the rule.")
+    return kind(what, "Correct the row, or change the constraint.")

@@ -23,10 +23,10 @@ class ReadLimitError(RequestError, code="LAKE_READ_LIMIT", sqlstate="54000"):
 
     def __init__(self, first: int, last: int, most_bytes: int) -> None:
         super().__init__(
-            f"Versions {first} and {last} differ in more than {most_bytes / 2**20:,.0f} MiB, the most "
-            "that is compared at one time.",
-            "Compare versions that are closer together, or give a condition on partition or key "
-            "columns.",
+            f"Versions {first} and {last} differ in more than {most_bytes / 2**20:,.0f} MiB, "
+            "which is the limit of one comparison.",
+            "Compare versions that are closer together, or add a condition on partition or "
+            "key columns.",
             field="where",
         )
         self.most_bytes = most_bytes
@@ -39,9 +39,9 @@ class CellLimitError(RequestError, code="LAKE_CELL_LIMIT", sqlstate="54000"):
         """Describe a row of `size_bytes`, with its largest column if given."""
         where = f"its column {column_path[:200]}" if column_path else "its rows"
         super().__init__(
-            f"A data file holds {size_bytes / 2**20:,.0f} MiB in {where} at one place; a page reads at "
-            f"most {most_bytes / 2**20:,.0f} MiB at one time.",
-            "Choose other columns, or read the rows with a job or a program.",
+            f"A data file has {size_bytes / 2**20:,.0f} MiB in one row group of {where}. A "
+            f"page reads at most {most_bytes / 2**20:,.0f} MiB at a time.",
+            "Select other columns, or read the rows with a program.",
             field="columns",
         )
 

@@ -107,8 +107,11 @@ def _convert_values(
     try:
         return convert_to_later_type(values, source.type, column.type, modes)
     except pa.ArrowException as error:
-        msg = f"The column {column.name} has another type in the earlier version, which its values do not fit."
-        way = "Compare versions before the type was changed, or versions after it."
+        msg = (
+            f"The column {column.name} has a different type in the earlier version, and its "
+            "values do not fit that type."
+        )
+        way = "Compare two versions before the type change, or two versions after it."
         raise RequestError(msg, way, field=field) from error
 
 
@@ -209,7 +212,7 @@ def read_changes(
     last = table.snapshot(end)
     if not 0 <= start <= last.version:
         msg = f"There are no changes from version {start} to {last.version}."
-        raise RequestError(msg, "Start at a version that is not after the end.", field="start")
+        raise RequestError(msg, "Start at the end version or before it.", field="start")
     parts = [_empty(last.schema)]
     first = table.snapshot(start)
     _check_columns(last, first.metadata, start)
@@ -255,8 +258,11 @@ def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
     if not gone and [physical_name(column, mode) for column in before if column] == now:
         return
     lost = f"the column {gone[0]}" if gone else "other partitions"
-    msg = f"Version {version} of {last.table_uri} had {lost}, which version {last.version} has not."
-    raise RequestError(msg, f"Read the changes up to version {version} by themselves.", field="end")
+    msg = (
+        f"Version {version} of {last.table_uri} had {lost}, which version {last.version} no "
+        "longer has."
+    )
+    raise RequestError(msg, f"Read the changes up to version {version} separately.", field="end")
 
 
 def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Iterator[LogCommit]:
@@ -273,7 +279,9 @@ def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Ite
                 f"The change data feed of {table.store.root} was not enabled at version {version}."
             )
             raise RequestError(
-                msg, f"Start later, or set {ENABLED_KEY} for the changes to come.", field="start"
+                msg,
+                f"Start at a later version, or set {ENABLED_KEY} for future changes.",
+                field="start",
             )
         yield commit
 
@@ -313,8 +321,9 @@ def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot 
         return table.snapshot(commit.version - 1)
     except (VersionNotFoundError, LogGapError) as error:
         msg = (
-            f"Version {commit.version} of {table.store.root} removed rows of version"
-            f" {commit.version - 1}, which the log no longer holds, and may have changed its columns."
+            f"Version {commit.version} of {table.store.root} removed rows of version "
+            f"{commit.version - 1}, which is no longer in the log, and may have changed its "
+            "columns."
         )
         raise RequestError(msg, "Start after that version.", field="start") from error
 
@@ -331,9 +340,9 @@ def _read_version(
         yield from _changes(snapshot, commit, before, batch_bytes)
     except DataFileError as error:
         remedy = (
-            f"Read the changes after version {commit.version}, or put the file back from a backup."
-            " VACUUM deletes the files of changes too once they are older than"
-            " delta.deletedFileRetentionDuration: raise that for the changes to come."
+            f"Read the changes after version {commit.version}, or restore the file from a "
+            "backup. VACUUM also deletes files of changes that are older than "
+            "delta.deletedFileRetentionDuration. Raise it to keep future changes longer."
         )
         raise type(error)(error.what, remedy) from error
 
@@ -414,7 +423,7 @@ def _restore_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
     values = None if remove is None else remove.partition_values
     if remove is None or (values is None and snapshot.partition_columns):
         path = "" if remove is None else remove.path
-        msg = f"The log does not say in which partition the removed file {path} was."
+        msg = f"The log does not record the partition of the removed file {path}."
         raise DataFileError(msg, "Start after that version.")
     return AddFile(
         path=remove.path,

@@ -55,8 +55,11 @@ def open_parquet(
                 source, coerce_int96_timestamp_unit="us", pre_buffer=pre_buffer
             )
             if is_inflated(parquet.metadata.num_rows, source.size()):
-                msg = f"The data file {place.path} says it holds {parquet.metadata.num_rows} rows."
-                raise DataFileError(msg, "Do not trust it: its bytes cannot hold them.")
+                msg = (
+                    f"The footer of the data file {place.path} claims "
+                    f"{parquet.metadata.num_rows} rows."
+                )
+                raise DataFileError(msg, "Do not use the file: it is too small for that many rows.")
             if find_dictionaries is not None:
                 parquet = pq.ParquetFile(
                     source,
@@ -124,7 +127,10 @@ def check_within(deleted: BitMap64, count: int, path: str) -> None:
         DeletionVectorError: it does not.
     """
     if deleted and deleted.max() >= count:
-        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
+        msg = (
+            f"The deletion vector of {path} deletes row {deleted.max()}, but the file has "
+            f"{count} rows."
+        )
         raise DeletionVectorError(msg, REMEDY)
 
 

@@ -130,7 +130,7 @@ def check_change_feed(schema: StructType, configuration: Mapping[str, str]) -> N
     """
     taken = [column.name for column in schema if column.name.lower() in CHANGE_FEED_COLUMNS]
     if taken and TableProperties.parse(configuration).enable_change_data_feed:
-        msg = f"{taken[0]} is a column of the change data feed itself."
+        msg = f"{taken[0]} is a reserved column of the change data feed."
         raise InvalidSchemaError(msg, "Give the column another name.", field="schema")
 
 
@@ -158,7 +158,7 @@ def check_statistics_columns(
     if len(set(leaves)) < len(leaves):
         twice = next(leaf for leaf in leaves if leaves.count(leaf) > 1)
         msg = f"{STATS_COLUMNS} names {'.'.join(twice)} twice."
-        raise RepeatedStatisticsError(msg, "Name each column once.", field=STATS_COLUMNS)
+        raise RepeatedStatisticsError(msg, "List each column once.", field=STATS_COLUMNS)
 
 
 def _statistics_leaves(
@@ -170,19 +170,19 @@ def _statistics_leaves(
     for part in path:
         column = inside.get(part)
         if column is None:
-            msg = f"{STATS_COLUMNS} names {name}, which is no column."
+            msg = f"{STATS_COLUMNS} lists {name}, which is not a column."
             remedy = f"The columns are {', '.join(schema.names[:20])}."
             raise InvalidPropertyError(msg, remedy, field=STATS_COLUMNS)
         inside = column.type if isinstance(column.type, StructType) else StructType()
     if path[0].lower() in {partition.lower() for partition in partition_columns}:
-        msg = f"{STATS_COLUMNS} names {name}, which is a partition column."
-        remedy = "Leave it out: partition values are exact without statistics."
+        msg = f"{STATS_COLUMNS} lists {name}, which is a partition column."
+        remedy = "Remove it: partition values are exact without statistics."
         raise PartitionStatisticsError(msg, remedy, field=STATS_COLUMNS)
     if column is not None and isinstance(column.type, StructType):
         nested = iter_nested(column.type.fields, path)
         leaves = [leaf for leaf, field in nested if not isinstance(field.type, StructType)]
     elif column is not None and len(path) == 1 and not has_bounds(column.type):
-        msg = f"{STATS_COLUMNS} names {name}: values of its type have no minimum and maximum."
+        msg = f"{STATS_COLUMNS} lists {name}, whose type has no minimum and maximum."
         raise StatisticsTypeError(msg, "Leave it out.", field=STATS_COLUMNS)
     else:
         leaves = [path]
@@ -197,9 +197,7 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
         ClusteringTypeError: a column's type has no statistics.
     """
     if len(paths) > _MOST_CLUSTERING_COLUMNS or len(set(paths)) < len(paths):
-        msg = (
-            f"A table is clustered by at most {_MOST_CLUSTERING_COLUMNS} columns, each named once."
-        )
+        msg = f"A table can have at most {_MOST_CLUSTERING_COLUMNS} different clustering columns."
         raise InvalidSchemaError(msg, "Name fewer.", field="clustering_columns")
     for path in paths:
         kind: DataType = schema
@@ -208,11 +206,13 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
             kind = field.type if field else kind
         if isinstance(kind, StructType | ArrayType | MapType):
             msg = f"{'.'.join(path)} cannot be a clustering column: it is nested."
-            raise InvalidSchemaError(msg, "Cluster by a plain field.", field="clustering_columns")
+            raise InvalidSchemaError(
+                msg, "Cluster by a field that is not nested.", field="clustering_columns"
+            )
         if not has_bounds(kind):
             msg = (
-                f"{'.'.join(path)} cannot be a clustering column:"
-                " values of its type have no minimum and maximum."
+                f"{'.'.join(path)} cannot be a clustering column, because its type has no "
+                "minimum and maximum."
             )
             raise ClusteringTypeError(msg, "Choose another column.", field="clustering_columns")
 
@@ -228,13 +228,13 @@ def _check_identity(column: StructField, partition_columns: Sequence[str]) -> No
             ),
             ("its step is 0", int(column.metadata.get(_IDENTITY_STEP, 1)) == 0),
             ("it is a partition column", column.name.lower() in partitions),
-            ("it has another rule too", {_DEFAULT, _GENERATION} & column.metadata.keys()),
+            ("it has another rule as well", {_DEFAULT, _GENERATION} & column.metadata.keys()),
         )
         if holds
     ]
     if wrong:
         msg = f"{column.name} cannot be an identity column: {wrong[0]}."
-        raise InvalidSchemaError(msg, "Define it otherwise.", field="schema")
+        raise InvalidSchemaError(msg, "Change its definition.", field="schema")
 
 
 def _check_generated(column: StructField, schema: StructType) -> None:
@@ -247,14 +247,14 @@ def _check_generated(column: StructField, schema: StructType) -> None:
         raise InvalidSchemaError(msg, "Give the column a default instead.", field="schema")
     made = {f.name.lower() for f in schema if {_GENERATION, _IDENTITY} & f.metadata.keys()}
     if any(path[0].lower() in made for path in columns_of(tree)):
-        msg = f"{what} ({text}) is computed from a column that is itself made by the table."
-        raise InvalidSchemaError(msg, "Use columns that writes give.", field="schema")
+        msg = f"{what} ({text}) uses a column that the table itself computes."
+        raise InvalidSchemaError(msg, "Use only columns that writers provide.", field="schema")
 
 
 def _check_of_row(tree: Expression, what: str, text: str) -> None:
     if not is_deterministic(tree) or has_subquery(tree):
-        msg = f"{what} ({text}) does not follow from the row alone."
-        raise InvalidSchemaError(msg, "Leave out rand and subqueries.", field="schema")
+        msg = f"{what} ({text}) does not depend only on the row."
+        raise InvalidSchemaError(msg, "Remove rand and subqueries.", field="schema")
 
 
 _FEATURE_PREFIX = "delta.feature."
@@ -426,8 +426,8 @@ def check_names(schema: StructType, mode: str) -> None:
     seen: set[str] = set()
     for column in schema:
         if not column.name or column.name.lower() in seen:
-            msg = f"The schema has the column {column.name!r} twice, or without a name."
-            raise InvalidSchemaError(msg, "Give each column a name of its own.", field="schema")
+            msg = f"The schema has two columns called {column.name!r}, or a column without a name."
+            raise InvalidSchemaError(msg, "Give each column a unique name.", field="schema")
         seen.add(column.name.lower())
         if mode == "none" and _FORBIDDEN_CHARACTERS & set(column.name):
             msg = f"The column name {column.name!r} has characters that Parquet does not allow."
@@ -452,7 +452,7 @@ def _check_nested_names(data_type: DataType, mode: str) -> None:
 
 def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Sequence[str]) -> None:
     if partitions and clustering:
-        msg = "A table is partitioned or clustered, not both."
+        msg = "A table cannot be both partitioned and clustered."
         raise InvalidSchemaError(msg, "Choose one of them.", field="clustering_columns")
     for name in partitions:
         field = schema.get(name)
@@ -465,9 +465,11 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
             "variant"
         ):
             msg = f"{name} cannot be a partition column: it is nested."
-            raise InvalidSchemaError(msg, "Partition by a plain column.", field="partition_columns")
+            raise InvalidSchemaError(
+                msg, "Partition by a column that is not nested.", field="partition_columns"
+            )
     if partitions and len(set(partitions)) == len(schema):
-        msg = "Every column is a partition column: the files would have none."
+        msg = "Every column is a partition column, so the files would have no columns."
         raise InvalidSchemaError(msg, "Leave at least one column out.", field="partition_columns")
     for name in clustering:
         resolve_column(schema, name)

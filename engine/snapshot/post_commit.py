@@ -47,7 +47,9 @@ def run_post_commit(
         _compact_log(snapshot)
         return None
     except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
-        _log.warning("%s at version %s was not kept up: %s", store.root, committed_version, error)
+        _log.warning(
+            "Post-commit work on %s at version %s failed: %s", store.root, committed_version, error
+        )
         return None
 
 
@@ -87,7 +89,7 @@ def _write_checksum(snapshot: Snapshot) -> None:
     try:
         write_checksum(snapshot.store, snapshot.state, snapshot.properties)
     except StorageError as error:
-        _log.warning("No checksum of %r: %s", snapshot, error)
+        _log.warning("The checksum of %r could not be written: %s", snapshot, error)
 
 
 def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
@@ -95,7 +97,7 @@ def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
     try:
         refresh_iceberg(snapshot.store, snapshot.state, now_ms, snapshot.allowed_roots)
     except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
-        _log.warning("No Iceberg metadata of %r: %s", snapshot, error)
+        _log.warning("The Iceberg metadata of %r could not be written: %s", snapshot, error)
 
 
 def _compact_log(snapshot: Snapshot) -> None:

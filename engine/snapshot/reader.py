@@ -43,7 +43,7 @@ class TableShape(Protocol):
 
     @property
     def mapping_mode(self) -> str:
-        """Column mapping: none, name or id."""
+        """Column mapping: `none`, `name` or `id`."""
         ...
 
     @property

@@ -33,8 +33,8 @@ def read_rows_at(
     """
     add = next(iter(snapshot.add_files(paths=[path])), None)
     if add is None:
-        what = f"Version {snapshot.version} does not hold the file {path}."
-        raise DataFileError(what, "Its rows are read from the version that the write read.")
+        what = f"Version {snapshot.version} does not contain the file {path}."
+        raise DataFileError(what, "Read its rows from the version that the write read.")
     row_numbers, last = pa.array(sorted(positions), pa.int64()), max(positions, default=-1)
     tables: list[pa.Table] = []
     batches = iter_file(

@@ -99,11 +99,12 @@ class RuleParser:
             RequestError: only the table's own engine may fill it: it is an identity column.
         """
         if IDENTITY in field.metadata:
-            msg = (
-                f"{field.name} is an identity column: the engine that made the table numbers its"
-                " rows."
+            msg = f"{field.name} is an identity column, and this engine cannot assign its values."
+            raise RequestError(
+                msg,
+                "Write with the engine that created the table, or include values for the column.",
+                field="source",
             )
-            raise RequestError(msg, "Write with that engine, or give the values.", field="source")
         text = field.metadata.get(DEFAULT)
         if text is None:
             return None

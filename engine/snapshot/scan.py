@@ -251,7 +251,7 @@ def scan(
         UnsupportedTypeError: a column has a type only other engines support.
     """
     if limit is not None and limit < 0:
-        msg = f"A limit of {limit} rows cannot be."
+        msg = f"A limit of {limit} rows is not possible."
         raise RequestError(msg, "Use 0 or more.", field="limit")
     names = _column_names(table.schema, columns)
     parts = list(iter_scan(table, condition, names, limit))
@@ -294,7 +294,7 @@ def _filter(rows: pa.Table, condition: Expression) -> pa.Table:
     try:
         return rows.filter(find_matches(condition, rows))
     except CannotEvaluateError as error:
-        remedy = "Leave that part out of the condition, or read the table with Spark."
+        remedy = "Remove that part of the condition, or read the table with Spark."
         raise CannotEvaluateError(error.what, remedy) from error
 
 

@@ -127,7 +127,7 @@ class Snapshot:
 
     @property
     def mapping_mode(self) -> str:
-        """Column mapping: none, name or id."""
+        """Column mapping: `none`, `name` or `id`."""
         return column_mapping_mode(self.metadata.configuration)
 
     @cached_property
@@ -174,7 +174,10 @@ class Snapshot:
         try:
             return utc_from_ms(self.timestamp_ms)
         except (ValueError, OverflowError, OSError) as error:
-            msg = f"Version {self.version} of {self.table_uri} says it was committed {self.timestamp_ms} ms after 1970."
+            msg = (
+                f"Version {self.version} of {self.table_uri} has an invalid commit time of "
+                f"{self.timestamp_ms} ms since 1970."
+            )
             raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
 
     @property
@@ -317,11 +320,11 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     try:
         schema = parse_schema(metadata.schema_string)
     except InvalidSchemaError as error:
-        msg = f"The schema of {table} is not one: {error.what}"
+        msg = f"The schema of {table} is not valid: {error.what}"
         raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
     mode = column_mapping_mode(metadata.configuration)
     if mode not in _MAPPING_MODES:
-        msg = f"{table} maps its columns by {mode[:100]!r}, which is no mode of column mapping."
+        msg = f"{table} maps its columns by {mode[:100]!r}, which is not a column mapping mode."
         raise MalformedLogError(msg, f"The modes are {', '.join(_MAPPING_MODES)}.")
     try:
         partition_fields(schema, metadata.partition_columns)

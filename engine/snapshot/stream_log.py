@@ -92,7 +92,7 @@ class Position:
         initial = offset.get("initial")
         if type(version) is int and type(index) is int and type(initial) is bool:
             return cls(version, index, initial)
-        msg = f"{dict(offset)} is no offset of a Delta table's stream."
+        msg = f"{dict(offset)} is not an offset of a Delta table's stream."
         raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")
 
 
@@ -117,10 +117,10 @@ class SourceReplacedError(
     """Another table replaced the stream's source, or an older copy of it did."""
 
     def __init__(self, table: str, expected: str, actual: str) -> None:
-        one = "the same id, and another log" if actual == expected else f"id {actual}"
+        one = "the same id and a different log" if actual == expected else f"id {actual}"
         super().__init__(
-            f"The stream reads the table with id {expected}, and the one at {table} has {one}.",
-            "Start a new stream, under another checkpoint or name, to read this one.",
+            f"The stream reads the table with id {expected}, but the table at {table} has {one}.",
+            "To read this table, start a new stream with another checkpoint or name.",
         )
         self.table, self.expected, self.found = table, expected, actual
 
@@ -130,8 +130,8 @@ class SourceRowsRemovedError(StreamError, code="DELTA_SOURCE_IGNORE_DELETE", sql
 
     def __init__(self, table: str, version: int, operation: str, path: str) -> None:
         super().__init__(
-            f"Version {version} of {table} ({operation}) removed rows, among others of {path}.",
-            "Set ignoreDeletes to pass over removals of whole files, or skipChangeCommits.",
+            f"Version {version} of {table} ({operation}) removed rows, for example from {path}.",
+            "Set ignoreDeletes to skip removals of whole files, or set skipChangeCommits.",
         )
         self.table, self.version, self.operation = table, version, operation
 
@@ -143,9 +143,9 @@ class SourceRowsChangedError(
 
     def __init__(self, table: str, version: int, operation: str, path: str) -> None:
         super().__init__(
-            f"Version {version} of {table} ({operation}) changed rows, among others of {path}.",
-            "Set skipChangeCommits to pass over such versions, or ignoreChanges to read the"
-            " rewritten files, with rows that have been read before.",
+            f"Version {version} of {table} ({operation}) changed rows, for example in {path}.",
+            "Set skipChangeCommits to skip such versions, or ignoreChanges to read the "
+            "rewritten files, including rows that were read before.",
         )
         self.table, self.version, self.operation = table, version, operation
 
@@ -156,11 +156,12 @@ class StreamLogCleanedError(
     """Versions not yet read by the stream are no longer in the log."""
 
     def __init__(self, table: str, version: int, earliest: int | None) -> None:
-        kept = "none is left" if earliest is None else f"the log begins at version {earliest}"
+        kept = "no version is left" if earliest is None else f"the log begins at version {earliest}"
         super().__init__(
-            f"The stream has to read version {version} of {table}, and {kept}: it was cleaned away.",
-            "Start a new stream that reads the whole table first; raise"
-            " delta.logRetentionDuration if streams pause for long.",
+            f"The stream needs version {version} of {table}, which was removed by log "
+            f"cleanup: {kept}.",
+            "Start a new stream that first reads the whole table. Raise "
+            "delta.logRetentionDuration if streams pause for a long time.",
         )
         self.table, self.version, self.earliest = table, version, earliest
 
@@ -179,7 +180,7 @@ class MetadataChange:
 def schema_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
     """Return the changes of columns and partitioning; notes in column metadata do not count."""
     if bool(before.schema_string) != bool(after.schema_string):
-        return [MetadataChange("its schema is said in one of the two versions alone")]
+        return [MetadataChange("only one of the two versions has a schema")]
     changes = list(_struct_changes(_schema(before), _schema(after), ""))
     if before.partition_columns != after.partition_columns:
         shown = ", ".join(after.partition_columns) or "nothing"
@@ -226,7 +227,7 @@ def _field_changes(
     if before.name != after.name:
         yield MetadataChange(f"column {name} was renamed to {after.name}")
     if not _is_same_in_files(before, after):
-        yield MetadataChange(f"column {name} was replaced by another one")
+        yield MetadataChange(f"column {name} was replaced by another column")
     if before.nullable != after.nullable:
         now = "may be null" if after.nullable else "may not be null"
         yield MetadataChange(f"column {name} {now} now", additive=True)
@@ -285,9 +286,9 @@ class StreamTerms:
     ignore_deletes: bool = False
     ignore_changes: bool = False
     skip_change_commits: bool = False
-    remedy: str = "Restart the query: it reads under the new metadata then."
+    remedy: str = "Restart the query. It then reads with the new metadata."
     accept_remedy: str = (
-        "Set acceptSchemaVersion to that version if the rows before it may be read so."
+        "Set acceptSchemaVersion to that version if earlier rows can be read with the new schema."
     )
 
 

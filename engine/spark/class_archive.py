@@ -61,7 +61,9 @@ class ClassArchive:
                 raise
         if archive is not None:
             _delete(archive)
-        logger.warning("Java does not start with an archive of classes: it is started without")
+        logger.warning(
+            "Java does not start with a class data archive, so it is started without the archive"
+        )
         return build()
 
     def keep(self, session: SparkSession) -> bool:
@@ -111,7 +113,7 @@ class ClassArchive:
             if is_sound:
                 sound = archive
             else:
-                logger.warning("The archive of classes %s is damaged: it is not used", archive)
+                logger.warning("The class data archive %s is damaged and not used", archive)
                 _delete(archive)
         return sound
 

@@ -212,7 +212,10 @@ class GivenColumn(GivenExpression):
         if is_in_utc(session) or (zoned := cast_by_zone(tree.type, kind)) == tree.type:
             return tree
         if not has_engine_terms(session, any_zone=True):
-            what = f"{self.text[:200]} would be stored by the time zone of a session without ANSI mode."
+            what = (
+                f"{self.text[:200]} would be stored in the time zone of a session without "
+                "ANSI mode."
+            )
             raise ExpressionError(what, f"Cast it: CAST(… AS {sql_name(kind)}).")
         cast = GivenColumn(self._column(scope, now_ms).cast(to_spark_type(zoned)), self._frames)
         return cast.tree(scope, now_ms=now_ms)
@@ -454,7 +457,7 @@ def _type_of(frame: DataFrame, text: str) -> DataType:
     try:
         return type_from_json(json.loads(kind.json()))
     except InvalidSchemaError as error:
-        what = f"{text[:200]} gives a {kind.simpleString()}, which no column can have."
+        what = f"{text[:200]} returns a {kind.simpleString()}, which is not a column type."
         raise ExpressionError(what, "Cast it.") from error
 
 

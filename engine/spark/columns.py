@@ -39,7 +39,7 @@ def to_column(expression: Expression) -> Column:
     """
     if has_subquery(expression):
         what = "A subquery is not allowed here."
-        raise ExpressionError(what, "Use a MERGE, or a SELECT as its source.")
+        raise ExpressionError(what, "Use MERGE, or a SELECT as the source.")
     if spark_expressions(expression):
         expression = _substitute_computed(expression)
     return F.expr(to_sql(adapt_to_spark(expression)))

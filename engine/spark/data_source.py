@@ -116,7 +116,7 @@ class LakeDataSource(DataSource):
         """
         options = self._parse_options()
         if options.change_feed:
-            msg = "The data source lake reads a change feed as a stream alone."
+            msg = "The data source lake reads a change feed only as a stream."
             remedy = "Call engine.delta.enable(spark), or use engine.snapshot.change_feed."
             raise RequestError(msg, remedy, field="readChangeFeed")
         return options
@@ -135,7 +135,7 @@ def _check_feed(options: LakeOptions, metadata: Metadata) -> None:
         msg = f"The change data feed of {options.uri} is not enabled."
         raise RequestError(msg, f"Set {ENABLED_KEY} to true.", field="readChangeFeed")
     if options.accept_schema_version >= 0:
-        msg = "A stream of changes takes no acceptSchemaVersion."
+        msg = "A stream of changes does not support acceptSchemaVersion."
         raise RequestError(msg, "Start a new stream after that version.", field="path")
 
 

@@ -67,7 +67,7 @@ class LakeOptions:
         options = {str(key).lower(): str(value) for key, value in given.items()}
         for name, remedy in _REFUSED.items():
             if options.get(name, "false").lower() not in {"false", "static"}:
-                msg = f"The data source lake does not know the option {name}."
+                msg = f"The data source lake has no option {name}."
                 raise RequestError(msg, remedy, field=name)
         _check_exclusive(options, ("versionasof", "timestampasof"))
         _check_exclusive(options, ("startingversion", "startingtimestamp"))
@@ -96,20 +96,20 @@ def _table_uri(path: str, roots: Iterable[str]) -> str:
             " when a table of its catalog is read by name."
         )
         remedy = (
-            "Call engine.delta.enable(spark) once in the session, or give the path to load(…) or"
-            " start(…), or use engine.delta.DeltaTable.forName(spark, name).toDF()."
+            "Call engine.delta.enable(spark) once in the session, pass the path to load(…) "
+            "or start(…), or use engine.delta.DeltaTable.forName(spark, name).toDF()."
         )
         raise RequestError(msg, remedy, field="path")
     uri = normalise_uri(path)
     if uri.startswith("memory://"):
-        msg = f"{uri} is in another process's memory, which Spark's workers cannot read."
+        msg = f"{uri} is in the memory of another process, which Spark's workers cannot read."
         raise RequestError(msg, "Use a table on disk or in an object store.", field="path")
     allowed = [normalise_uri(root) for root in roots]
     if allowed and not any(
         uri == root or uri.startswith(f"{root.rstrip('/')}/") for root in allowed
     ):
-        msg = f"{uri} is not where tables may be."
-        raise PathOutsideRootError(msg, "Have an administrator allow the place.")
+        msg = f"{uri} is outside the directories that tables may be in."
+        raise PathOutsideRootError(msg, "Ask an administrator to add the location to TABLE_ROOTS.")
     return uri
 
 
@@ -136,7 +136,7 @@ def _limits(options: Mapping[str, str]) -> StreamLimits:
     max_files = _integer(options, "maxfilespertrigger", default)
     for name, value in (("maxfilespertrigger", max_files), ("maxbytespertrigger", max_bytes)):
         if value == 0:
-            msg = f"{name} is 0: no batch could hold a file."
+            msg = f"{name} is 0, so no batch could contain a file."
             raise RequestError(msg, "Use at least 1.", field=name)
     return StreamLimits(max_files, max_bytes)
 
@@ -158,7 +158,7 @@ def _size(options: Mapping[str, str], name: str) -> int | None:
     size = size_in_bytes(text)
     if size is None:
         msg = f"{name} is {text[:60]!r}, not a size."
-        raise RequestError(msg, "Give a number of bytes, or one with k, m or g.", field=name)
+        raise RequestError(msg, "Use a number of bytes, or a number with k, m or g.", field=name)
     return size
 
 

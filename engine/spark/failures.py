@@ -221,8 +221,8 @@ _LOST = _Failure(
         re.MULTILINE,
     ),
     SparkLostError,
-    "Spark ended while it worked on {where}: {told}",
-    "Run it again once Spark has started again.",
+    "Spark stopped while it worked on {where}: {told}",
+    "Run it again after Spark has restarted.",
 )
 _REFUSED = _Failure(
     re.compile(
@@ -234,14 +234,14 @@ _REFUSED = _Failure(
     ),
     StorageError,
     "The store of {where} refused Spark: {told}",
-    "Check the credentials in the table's storage options, and their rights.",
+    "Check the credentials in the table's storage options and their permissions.",
 )
 _REGION = _Failure(
     re.compile(
         r"Status Code: 301\b|PermanentRedirect|AuthorizationHeaderMalformed|is in this region"
     ),
     StorageError,
-    "The store of {where} is in another region than Spark asks: {told}",
+    "The store of {where} is in a different region than Spark expects: {told}",
     "Set aws_region in the table's storage options to the bucket's region.",
 )
 _MISSING = _Failure(
@@ -266,19 +266,19 @@ _FULL = _Failure(
     re.compile("No space left on device|Disk quota exceeded"),
     StorageError,
     "A disk that Spark needs for {where} is full: {told}",
-    "Free space where Spark keeps its scratch files and where the table lies.",
+    "Free space for Spark's temporary files and for the table.",
 )
 _MEMORY = _Failure(
     re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY"),
     SparkMemoryError,
     "Spark ran out of memory on {where}: {told}",
-    "Do less at once, or give Spark more memory (SPARK_DRIVER_MEMORY where it is local).",
+    "Process less data at a time, or give Spark more memory (SPARK_DRIVER_MEMORY for local Spark).",
 )
 _MALFORMED = _Failure(
     re.compile("MALFORMED_CSV_RECORD|MALFORMED_RECORD_IN_PARSING"),
     BadRowsError,
     "A record of the source cannot be read: {told}",
-    "Correct it, and check the delimiter and the quote.",
+    "Correct it, and check the delimiter and the quote character.",
 )
 _UNREADABLE = _Failure(
     re.compile(r"FAILED_READ_FILE|is not a Parquet file|ParquetDecodingException"),
@@ -289,14 +289,14 @@ _UNREADABLE = _Failure(
 _PACKAGE = _Failure(
     re.compile(r"^ModuleNotFoundError: ", re.MULTILINE),
     SparkJobError,
-    "The Python of Spark's executors lacks a package: {told}",
-    "Install it there, or name a Python that has it by PYSPARK_PYTHON before Spark starts.",
+    "A package is missing in the Python of Spark's executors: {told}",
+    "Install it there, or set PYSPARK_PYTHON to a Python that has it before Spark starts.",
 )
 _UNKNOWN = _Failure(
     re.compile(""),
     SparkJobError,
     "Spark failed on {where}: {told}",
-    "Its causes are in the error, its stack traces in the log; nothing was written.",
+    "The error has the causes, and the log has the stack traces. Nothing was written.",
 )
 _FAILURES = (
     _VALUE,
@@ -391,8 +391,8 @@ def _file_missing_error(place: str, where: str) -> EngineError:
     if place.startswith(inside):
         msg = f"The data file {place.removeprefix(inside)} of {where} is missing."
         return DataFileMissingError(msg, _RESTORE)
-    msg = f"The file {place}, which is read for {where}, is missing."
-    return DataFileMissingError(msg, "Restore the file, or read from another place.")
+    msg = f"The source file {place} of {where} is missing."
+    return DataFileMissingError(msg, "Restore the file, or read from another location.")
 
 
 def _find_engine_error(causes: Iterable[Cause]) -> EngineError | None:
@@ -432,12 +432,15 @@ def _find_row_check_error(causes: Iterable[Cause]) -> EngineError | None:
         return _invalid_value_error(facts)
     place = f"Row {facts.get('record')} of {facts.get('file')}" if facts.get("file") else "A row"
     msg = f"{place} does not fit: {facts.get('problem')}. Nothing was written."
-    return BadRowsError(msg, "Correct it, or have bad rows dropped.", field="source")
+    return BadRowsError(msg, "Correct it, or set the job to drop bad rows.", field="source")
 
 
 def _invalid_value_error(facts: dict[str, Any]) -> InvalidValueError:
     overflow = InsertOverflowError if facts.get("clause") == "INSERT" else ValueOverflowError
     kind = overflow if facts.get("overflow") == "true" else ValueNotParsedError
     value, place = str(facts.get("value"))[:200], facts.get("place")
-    msg = f"{facts.get('clause')}: {value!r} cannot be stored in {place}, a column of the type {facts.get('type')}."
+    msg = (
+        f"{facts.get('clause')}: {value!r} cannot be stored in {place}, which has the type "
+        f"{facts.get('type')}."
+    )
     return kind(f"{msg} Nothing was written.", "Correct the value, or cast it with TRY_CAST.")

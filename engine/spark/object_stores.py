@@ -36,10 +36,10 @@ def check_file_system(spark: SparkSession, root: str) -> None:
         )
     except Py4JError as error:
         name = connector.file_system.rpartition(".")[2]
-        msg = f"Spark cannot read {root}: it has no {name}."
+        msg = f"Spark cannot read {root}, because it has no {name}."
         remedy = (
-            f"Run manage.py connectors {connector.name} --fetch, or name the jars of"
-            f" {connector.artifact} in SPARK_JARS, and start the worker again."
+            f"Run manage.py connectors {connector.name} --fetch, or list the jars of "
+            f"{connector.artifact} in SPARK_JARS. Then restart the worker."
         )
         raise RequestError(msg, remedy, field="table") from error
 
@@ -194,9 +194,10 @@ def _azure_place(authority: str, options: _Options) -> tuple[str, str]:
     account = options.get("account_name")
     if account is None:
         msg = (
-            f"Spark cannot read az://{authority}: the account that has the container is not named."
+            f"Spark cannot read az://{authority}, because the storage account of the "
+            "container is not set."
         )
-        remedy = "Name it in TABLE_STORAGE_OPTIONS as azure_storage_account_name."
+        remedy = "Set azure_storage_account_name in TABLE_STORAGE_OPTIONS."
         raise RequestError(msg, remedy, field="table")
     return container, f"{account}.{_AZURE_HOST}"
 

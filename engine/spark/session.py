@@ -88,15 +88,19 @@ _DRIVER_PLACE = {
     "spark.kubernetes.driver.pod.name": "SPARK_DRIVER_POD_NAME",
 }
 _NO_CORE: Mapping[str, str] = {
-    "yarn": "Its ResourceManager's page shows what the queue has left: have executors take less"
-    " (spark.executor.memory, spark.executor.instances), or give the queue more.",
-    "k8s": "The events of the executors' pods say what they wait for (kubectl describe pod).",
+    "yarn": "The ResourceManager's page shows the free capacity of the queue. Reduce the "
+    "executors' needs (spark.executor.memory, spark.executor.instances), or enlarge the "
+    "queue.",
+    "k8s": "The events of the executors' pods show what they wait for (kubectl describe pod).",
 }
 _NO_CORE_ELSEWHERE = (
-    "Its cluster's page shows who holds the cores and the memory: start more Spark workers there, or"
-    " have its applications take less (SPARK_CORES_MAX of each worker here, spark.executor.memory)."
+    "The cluster's page shows which applications use the cores and the memory. Start more "
+    "Spark workers there, or reduce the needs of the applications (SPARK_CORES_MAX of each "
+    "worker here, spark.executor.memory)."
 )
-ENGINE_TERMS = "Set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true in it."
+ENGINE_TERMS = (
+    "In the session, set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true."
+)
 """How a session gets the time zone and the ANSI mode in which the engine evaluates expressions."""
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
@@ -154,8 +158,8 @@ def check_finds_columns_by_id(session: SparkSession) -> None:
         RequestError: it would read columns mapped by id by their names.
     """
     if session.conf.get("spark.sql.parquet.fieldId.read.enabled", "false") != "true":
-        msg = "This session of Spark Connect finds columns by name, and this table maps them by id."
-        remedy = "Set spark.sql.parquet.fieldId.read.enabled to true in it."
+        msg = "This Spark Connect session finds columns by name, but the table maps them by id."
+        remedy = "In the session, set spark.sql.parquet.fieldId.read.enabled to true."
         raise RequestError(msg, remedy, field="session")
 
 
@@ -172,7 +176,7 @@ def engine_session(session: SparkSession | None) -> SparkSession | None:
     if session is None or has_engine_terms(session):
         return session
     if is_remote(session):
-        msg = "This session of Spark Connect has another time zone than UTC, or no ANSI mode."
+        msg = "The time zone of this Spark Connect session is not UTC, or ANSI mode is off."
         raise RequestError(msg, ENGINE_TERMS, field="session")
     beside = session.newSession()
     for name, value in _MEANING.items():
@@ -209,10 +213,11 @@ def check_is_spark(session: SparkSession) -> None:
         RequestError: it is another engine, such as Sail.
     """
     if is_remote(session) and session.conf.get("spark.master", None) is None:
-        msg = "This server of Spark Connect is not Apache Spark: it does not say where rows lie."
-        remedy = (
-            "Run this with a server of Apache Spark. DeltaTable.toDF() reads the table here too."
+        msg = (
+            "This Spark Connect server is not Apache Spark: it does not report the positions "
+            "of rows."
         )
+        remedy = "Run this with an Apache Spark server. DeltaTable.toDF() can read the table here."
         raise RequestError(msg, remedy, field="session")
 
 
@@ -246,14 +251,17 @@ def check_java() -> None:
     Raises:
         SparkUnavailableError: with the remedy in one line.
     """
-    remedy = f"Install Java {MINIMUM_JAVA} or later (apt install openjdk-17-jre-headless) or set JAVA_HOME."
+    remedy = (
+        f"Install Java {MINIMUM_JAVA} or later (apt install openjdk-17-jre-headless) or set "
+        "JAVA_HOME."
+    )
     java = java_on_path()
     if java is None:
-        msg = "Spark needs Java and none was found."
+        msg = "Spark needs Java, but no Java was found."
         raise SparkUnavailableError(msg, remedy)
     version = _java_version(java)
     if version < MINIMUM_JAVA:
-        msg = f"Spark needs Java {MINIMUM_JAVA} and {java} is version {version}."
+        msg = f"Spark needs Java {MINIMUM_JAVA}, but {java} is version {version}."
         raise SparkUnavailableError(msg, remedy)
 
 
@@ -283,7 +291,10 @@ def _check_hadoop(master: str) -> None:
     """
     folders = [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
     if master.startswith("yarn") and not any(folders):
-        msg = "Spark on YARN finds its cluster in Hadoop's configuration, and none is named."
+        msg = (
+            "Spark on YARN needs Hadoop's configuration to find its cluster, but "
+            "HADOOP_CONF_DIR is not set."
+        )
         remedy = "Set HADOOP_CONF_DIR to the directory of yarn-site.xml and core-site.xml."
         raise SparkUnavailableError(msg, remedy)
 

@@ -192,7 +192,7 @@ _INFER = "infer the schema"
 class SourceRows:
     """Rows of a source, under their own column names.
 
-    `schema` is theirs; `dropped` counts the rows left out, once the rows were written.
+    `schema` is theirs; `dropped` counts the rows not compared, once the rows were written.
     `is_together` is true if one task has them all.
     """
 
@@ -276,8 +276,10 @@ def _csv_names(
     try:
         names = csv_columns(files[0], dialect)
     except pa.ArrowInvalid as error:
-        msg = f"{files[0].shown} is not CSV: {error}."
-        raise RequestError(msg, "Check the delimiter and the quote.", field="source") from error
+        msg = f"{files[0].shown} is not valid CSV: {error}."
+        raise RequestError(
+            msg, "Check the delimiter and the quote character.", field="source"
+        ) from error
     check_header(names, files[0].shown)
     if not dialect.header and table_schema is not None and len(names) == len(table_schema):
         return table_schema.names

@@ -78,8 +78,8 @@ def hadoop_version() -> str:
         match = re.fullmatch(r"hadoop-client-runtime-([\d.]+)\.jar", jar)
         if match is not None:
             return match[1]
-    msg = "This Python has no PySpark that says which Hadoop it brings."
-    raise ConnectorError(msg, "Install PySpark here, or name jars of yours in SPARK_JARS.")
+    msg = "No PySpark was found that states its Hadoop version."
+    raise ConnectorError(msg, "Install PySpark here, or list your own jars in SPARK_JARS.")
 
 
 def fetch_connector(connector: Connector, home: Path) -> list[Path]:
@@ -91,7 +91,10 @@ def fetch_connector(connector: Connector, home: Path) -> list[Path]:
     version = hadoop_version()
     maven = shutil.which("mvn")
     if maven is None:
-        msg = f"{connector.group}:{connector.artifact}:{version} is fetched by Maven, which is missing."
+        msg = (
+            f"Maven is needed to fetch {connector.group}:{connector.artifact}:{version}, but "
+            "it is not installed."
+        )
         remedy = f"Install it (apt install maven), or put the jars into {home / connector.name}."
         raise ConnectorError(msg, remedy)
     home.mkdir(parents=True, exist_ok=True)

@@ -48,8 +48,8 @@ def _local_children(store: LocalStore, directory: str) -> list[str]:
     except OSError as error:
         if error.errno in _GONE:  # deleted a moment ago
             return []
-        msg = f"Could not list {directory or store.root}: {error.strerror}."
-        raise StorageError(msg, "Check the rights of this process.") from error
+        msg = f"{directory or store.root} could not be listed: {error.strerror}."
+        raise StorageError(msg, "Check the permissions of this process.") from error
 
 
 def _has_entries(place: Path) -> bool:
@@ -59,5 +59,5 @@ def _has_entries(place: Path) -> bool:
     except OSError as error:
         if error.errno in _GONE:
             return False
-        msg = f"Could not list {place}: {error.strerror}."
-        raise StorageError(msg, "Check the rights of this process.") from error
+        msg = f"{place} could not be listed: {error.strerror}."
+        raise StorageError(msg, "Check the permissions of this process.") from error

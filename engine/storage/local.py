@@ -147,7 +147,8 @@ _NOTHING_THERE = (
 _CHECKSUM = ".crc"
 _LINKLESS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _NEEDS_LINKS = (
-    "Keep tables on a file system that has hard links, by which each version is put once."
+    "Keep tables on a file system with hard links, which are needed to write each version "
+    "only once."
 )
 _MOVE_AWAY = "Move it out of the table, then try again."
 _LOOK_FIRST = "Check the table's history before trying again."
@@ -247,12 +248,17 @@ class LocalStore:
             try:
                 link_file(temporary, target)
             except AnswerLostError as error:
-                msg = f"Whether {path} was written to {self.root} is not known: {error.strerror}."
+                msg = (
+                    f"It is not known whether {path} was written to {self.root}: {error.strerror}."
+                )
                 raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
             except OSError as error:
                 if error.errno not in _LINKLESS:
                     raise
-                msg = f"Could not write {path}: {self.root} gives files no second name ({error.strerror})."
+                msg = (
+                    f"{path} could not be written: {self.root} does not support hard links "
+                    f"({error.strerror})."
+                )
                 raise StorageError(msg, _NEEDS_LINKS) from error
             finally:
                 unlink_quietly(temporary)
@@ -260,7 +266,10 @@ class LocalStore:
             if durable:
                 sync(target.parent)
         except OSError as error:
-            msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
+            msg = (
+                f"{path} was written to {self.root}, but the directory could not be synced: "
+                f"{error.strerror}."
+            )
             raise StorageOutcomeUnknownError(msg, _LOOK_FIRST) from error
 
     def put(self, path: str, data: bytes) -> None:
@@ -325,7 +334,7 @@ class LocalStore:
         if not (self._is_root_unmoved() and self._has_no_links(path)):
             real = os.path.realpath(place)
             if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
-                msg = f"{path[:500]!r} leads out of {self.root} by a symbolic link."
+                msg = f"{path[:500]!r} is a symbolic link to a place outside {self.root}."
                 raise PathOutsideRootError(msg, "Move the file into the table's directory.")
         return place
 
@@ -336,11 +345,13 @@ class LocalStore:
         except FileNotFoundError as error:
             if not target.is_symlink():
                 return  # deleted meanwhile
-            msg = f"{path} of {self.root} is a symbolic link to nothing: no file can be written there."
+            msg = (
+                f"{path} of {self.root} is a broken symbolic link, so no file can be written there."
+            )
             raise StorageError(msg, _MOVE_AWAY) from error
         if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
-            msg = f"{path} of {self.root} is {kind}: no file can be written in its place."
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            msg = f"{path} of {self.root} is {kind}, so no file can be written in its place."
             raise StorageError(msg, _MOVE_AWAY)
 
     def _is_root_unmoved(self) -> bool:

@@ -72,12 +72,13 @@ def check_conditional_puts(
         with suppress(StorageError):
             delete(probe)
     what = (
-        f"{place} overwrites what it was told to write only if absent: of two writers that commit"
-        " the same version one would be lost unseen. Nothing was written."
+        f"{place} overwrites an existing file even if it is told to write only new files. If "
+        "two writers committed the same version, one commit would be lost without an error. "
+        "Nothing was written."
     )
     remedy = (
-        "Keep the table in a store that honours If-None-Match. Where never more than one process"
-        " writes, the storage option allow_unsafe_commits = true lets it."
+        "Keep the table in a store that supports If-None-Match. If only one process ever "
+        "writes, you can set the storage option allow_unsafe_commits = true."
     )
     raise StorageError(what, remedy)
 
@@ -120,7 +121,7 @@ def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
     try:
         inner = _PROVIDERS[scheme](bucket, prefix or None, config, client)
     except (UnknownConfigurationKeyError, TypeError, ValueError) as error:
-        msg = f"The storage options for {root} are not understood: {_first_line(error)}"
+        msg = f"The storage options for {root} are not valid: {_first_line(error)}"
         raise RequestError(msg, "Check their names.", field="storage_options") from error
     except BaseError as error:
         msg = f"{root} cannot be opened: {_first_line(error)}."
@@ -269,7 +270,7 @@ class ObjectStore:
             raise FileExistsAlreadyError(msg) from error
         except (NotFoundError, FileNotFoundError) as error:
             if writing:
-                msg = f"{path} cannot be written: {self._root} lies in no bucket that exists."
+                msg = f"{path} cannot be written: the bucket of {self._root} does not exist."
                 raise StorageError(msg, "Create the bucket, or check its name.") from error
             raise _file_missing_error(path) from error
         except (BaseError, OSError, ValueError) as error:
@@ -279,8 +280,8 @@ class ObjectStore:
             is_unknown = writing and not (is_refused and _FIRST_TRY in str(error))
             kind = StorageOutcomeUnknownError if is_unknown else StorageError
             if is_refused:
-                msg = f"{self._root} does not allow to {verb} {path}: {words}."
-                raise kind(msg, "Check the credentials and their rights.") from error
+                msg = f"{self._root} does not allow this process to {verb} {path}: {words}."
+                raise kind(msg, "Check the credentials and their permissions.") from error
             remedy = "Check the connection, then try again."
             if _NO_BUCKET in words:
                 remedy = "Create the bucket, or check its name."
@@ -302,10 +303,14 @@ def _check_process(root: str) -> None:
         _asking_process = process
     elif _asking_process != process:
         what = (
-            f"{root} cannot be reached from this process: it was forked from one that had used an"
-            " object store, whose client a fork does not take along."
+            f"{root} cannot be reached from this process, because it was forked from a "
+            "process that had already used an object store. The client of an object store "
+            "does not survive a fork."
         )
-        remedy = "Start processes by multiprocessing's spawn or forkserver, or fork before the first use."
+        remedy = (
+            "Start processes with multiprocessing's spawn or forkserver, or fork before the "
+            "first use."
+        )
         raise StorageError(what, remedy)
 
 

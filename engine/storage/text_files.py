@@ -85,12 +85,12 @@ def check_header(names: Sequence[str], shown: str) -> None:
     """
     if not names:
         msg = f"{shown} is empty."
-        raise RequestError(msg, "Give a file with rows.", field="source.uri")
+        raise RequestError(msg, "Use a file with rows.", field="source.uri")
     check_width(len(names), shown)
     repeated = min((name for name, count in Counter(names).items() if count > 1), default=None)
     if repeated is not None:
-        msg = f"The header of {shown} has {repeated!r} twice."
-        raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
+        msg = f"The header of {shown} has two columns called {repeated!r}."
+        raise SchemaMismatchError(msg, "Give each column a unique name.", field="source")
 
 
 def check_width(columns: int, shown: str) -> None:
@@ -216,7 +216,8 @@ def _bad_batches(
     if rows:
         empty = [pa.nulls(len(rows), pa.string()) for _ in columns]
         problems = [
-            f"{row.actual_columns} values where {row.expected_columns} are expected: {row.text[:200]}"
+            f"{row.actual_columns} values where {row.expected_columns} are expected: "
+            f"{row.text[:200]}"
             for row in rows
         ]
         numbers = [before + (row.number or 0) for row in rows]

@@ -87,7 +87,7 @@ def normalise_uri(uri: str) -> str:
     if scheme == "file":
         return _normal_absolute(unquote(_strip_authority(rest)))
     if scheme != "memory" and scheme not in OBJECT_SCHEMES:
-        msg = f"{match[1]}:// is not a place tables can be in."
+        msg = f"Tables cannot be stored at {match[1]}://."
         raise UnsupportedSchemeError(msg, "Use a path, file://, s3://, gs://, az:// or memory://.")
     authority, _, path = rest.lstrip("/").partition("/")
     if not authority:
@@ -114,8 +114,8 @@ def is_same_place(uri: str, other: str) -> bool:
     if one == two or container is None or container != another:
         return one == two or _is_same_directory(one, two)
     if not (account and owner):
-        msg = f"{one} and {two} may be one table: the account is in one of the names alone."
-        raise RequestError(msg, "Name both tables with their account, or both without.")
+        msg = f"{one} and {two} may be the same table: only one of the names has the account."
+        raise RequestError(msg, "Use the account in both names, or in neither.")
     return account == owner
 
 
@@ -147,7 +147,7 @@ def _expand_path(text: str) -> Path:
 
 
 def _no_place(text: str) -> RequestError:
-    msg = f"{text[:200]!r} is not the place of a table."
+    msg = f"{text[:200]!r} is not a valid table location."
     return RequestError(msg, "Use a path or a URL.", field="uri")
 
 
@@ -185,7 +185,7 @@ def resolve_log_path(
     if linked is not None:
         return ResolvedPath(root, linked, inside=True)
     msg = f"The log of {root} names a file outside the table: {path_in_log[:500]!r}."
-    raise PathOutsideRootError(msg, "Have an administrator allow the place it lies in.")
+    raise PathOutsideRootError(msg, "Ask an administrator to add its location to TABLE_ROOTS.")
 
 
 def is_plain_path(path_in_log: str) -> bool:
@@ -254,8 +254,8 @@ def _strip_authority(path: str) -> str:
     host, _, rest = path[2:].partition("/")
     if host in ("", "localhost"):
         return f"/{rest}"
-    msg = f"file://{host}/ is another machine."
-    raise PathOutsideRootError(msg, "Use file:/// and a path of this machine.")
+    msg = f"file://{host}/ is on another machine."
+    raise PathOutsideRootError(msg, "Use file:/// and a path on this machine.")
 
 
 def _normal_absolute(path: str) -> str:

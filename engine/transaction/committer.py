@@ -356,8 +356,9 @@ def _nothing_to_commit(pending_commit: PendingCommit, attempts: int) -> CommitOu
 
 def _outcome_unknown_error(pending_commit: PendingCommit) -> CommitOutcomeUnknownError:
     what = (
-        f"Whether version {pending_commit.validated_version + 1} of {pending_commit.after.table} was"
-        " committed is not known: the store failed, and did not say what became of the write."
+        f"It is not known whether version {pending_commit.validated_version + 1} of "
+        f"{pending_commit.after.table} was committed: the store failed without reporting the "
+        "result of the write."
     )
     remedy = (
         f"Look for transaction {pending_commit.provenance.txn_id} in the history before retrying."
@@ -371,7 +372,8 @@ def _max_retries_error(
     if in_doubt:
         return _outcome_unknown_error(pending_commit)
     what = (
-        f"This {pending_commit.current.operation} lost the race for a version of"
-        f" {pending_commit.after.table} {attempts} times. Nothing was written."
+        f"Other commits took the version that this {pending_commit.current.operation} of "
+        f"{pending_commit.after.table} tried to write, {attempts} times in a row. Nothing was "
+        "written."
     )
-    return MaxCommitRetriesError(what, "Run it when fewer writers are busy.")
+    return MaxCommitRetriesError(what, "Run it when fewer writers are active.")

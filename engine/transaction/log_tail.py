@@ -65,9 +65,9 @@ def next_commit(store: Store, version: int) -> LogCommit | None:
     if store.stat(commit_path(version + 1)) is not None:
         return next_commit(store, version)
     what = (
-        f"Versions {version + 1} to {newest} of {store.root} were committed and cleaned away after"
-        f" this transaction read version {version}: what they changed cannot be checked."
-        " Nothing was written."
+        f"Versions {version + 1} to {newest} of {store.root} were committed and removed by "
+        f"log cleanup after this transaction read version {version}, so their changes cannot "
+        "be checked. Nothing was written."
     )
     raise LogCleanedError(what, "Run it again on the latest version.")
 
@@ -119,10 +119,10 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
     file = store.stat(commit_path(version)) if version >= 0 else None
     if file is not None and before is not None and not is_same_log(store, before, file):
         what = (
-            f"Version {committed_version} was written to {store.root} while another table was put"
-            f" in the place of the one that was read: it follows that one's version {version}."
+            f"Version {committed_version} was written to {store.root} after another table had "
+            f"replaced the table that was read. It follows version {version} of the new table."
         )
-        raise CommitOutcomeUnknownError(what, "Check the table before you run it again.")
+        raise CommitOutcomeUnknownError(what, "Check the table before you run the write again.")
     if version < 0 or file is not None:
         return
     states = _states(store, version)
@@ -130,10 +130,11 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
         return
     newest = max((state.version for state in states), default=-1)
     what = (
-        f"Version {committed_version} of {store.root} was written while the log was being cleaned:"
-        f" the log goes up to {newest}, and may have held another version {committed_version}."
+        f"Version {committed_version} of {store.root} was written while the log was being "
+        f"cleaned up. The log ends at version {newest}, and may have had another version "
+        f"{committed_version}."
     )
-    raise CommitOutcomeUnknownError(what, "Check the table before you run it again.")
+    raise CommitOutcomeUnknownError(what, "Check the table before you run the write again.")
 
 
 def newest_version(store: Store, from_version: int = 0) -> int:
@@ -179,8 +180,8 @@ def _apply_commits(store: Store, read: TableState, version: int) -> TableState:
     later = newer_segment(list_log_files(store, read.version), read.version)
     if later is None:
         what = (
-            f"The log of {store.root} was cleaned past version {read.version}, which was read:"
-            " whether it is still the same table cannot be told. Nothing was written."
+            f"Log cleanup removed version {read.version} of {store.root}, which was read, so "
+            "it is not known whether it is still the same table. Nothing was written."
         )
         raise LogCleanedError(what, "Run it again.")
     return load_state(store, later.truncate(version), read)
@@ -216,8 +217,8 @@ def _read(store: Store, version: int) -> LogCommit:
         return read_commit(store, version)
     except FileMissingError as gone:
         what = (
-            f"Whether this transaction landed in {store.root} cannot be known: version {version},"
-            " which may be its commit, has been cleaned away."
+            f"It is not known whether this transaction was committed to {store.root}: log "
+            f"cleanup removed version {version}, which may be its commit."
         )
-        remedy = "Check the table, and start a new job if the change is not there."
+        remedy = "Check the table, and start a new job if the change is missing."
         raise CommitOutcomeUnknownError(what, remedy) from gone

@@ -350,11 +350,11 @@ class OptimisticTransaction:
     def _require_snapshot(self) -> Snapshot:
         self._open()
         if self.snapshot is None:
-            what = f"{self.table.uri} is being created: there is nothing to read."
+            what = f"{self.table.uri} is being created, so there is nothing to read."
             raise RequestError(what, "Commit version 0 first.")
         return self.snapshot
 
     def _open(self) -> None:
         if self.outcome is not None:
-            what = f"This transaction committed version {self.outcome.version} already."
-            raise RequestError(what, "Start another one.")
+            what = f"This transaction has already committed version {self.outcome.version}."
+            raise RequestError(what, "Start a new transaction.")

@@ -230,8 +230,10 @@ def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> No
         replaced = live.get(action.path)
         if replaced is None or replaced.key == action.key or replaced.key in removed:
             continue
-        what = f"{replaced.path} is staged with another deletion vector beside the one that it has."
-        raise RequestError(what, "Stage a remove of the file as it is.", field="actions")
+        what = f"{replaced.path} is staged with a second deletion vector."
+        raise RequestError(
+            what, "Stage a remove action for the file as it is now.", field="actions"
+        )
 
 
 def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:
@@ -281,11 +283,14 @@ def check_iceberg_rules(
 def _check_formats(table: str, properties: TableProperties) -> None:
     others = [target for target in properties.universal_formats if target.lower() != "iceberg"]
     if others:
-        what = f"{table} is to be read as {others[0]}, which this engine writes no metadata for."
-        remedy = "Leave it out of delta.universalFormat.enabledFormats."
+        what = (
+            f"{table} has the format {others[0]} enabled, but this engine cannot write its "
+            "metadata."
+        )
+        remedy = "Remove it from delta.universalFormat.enabledFormats."
         raise RequestError(what, remedy, field="properties")
     if properties.universal_formats and not properties.iceberg_compat_v2:
-        what = f"{table} is to be read as Iceberg, but its files need not fit."
+        what = f"{table} has Iceberg enabled, but its files may not be compatible."
         remedy = "Run REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))."
         raise RequestError(what, remedy, field="properties")
 
@@ -299,8 +304,8 @@ def _check_table(before: TableTerms | None, after: TableTerms) -> None:
     if not has_nested_ids(schema):
         faults.append("elements of its arrays or maps have no ids")
     if faults:
-        what = f"Iceberg clients could not read {after.table}: {'; '.join(faults)}."
-        remedy = "Change that, or set delta.enableIcebergCompatV2 to false."
+        what = f"Iceberg clients cannot read {after.table}: {'; '.join(faults)}."
+        remedy = "Correct this, or set delta.enableIcebergCompatV2 to false."
         raise RequestError(what, remedy, field="properties")
 
 
@@ -316,5 +321,5 @@ def _check_file(add: AddFile, table: str) -> None:
         what = f"{add.path} has a deletion vector, which Iceberg clients of {table} cannot read."
         raise RequestError(what, "Rewrite the file without its deleted rows.", field="actions")
     if physical_rows(add) is None:
-        what = f"{add.path} is staged without its number of rows, which {table} needs for Iceberg."
+        what = f"{add.path} is staged without a row count, which {table} needs for Iceberg."
         raise RequestError(what, "Stage it with statistics that have numRecords.", field="actions")

@@ -92,7 +92,10 @@ class SnapshotRows:
         row_numbers = positions(among)
         rows = self._physical(file, self._choose_columns(read))
         if row_numbers[-1] >= rows.num_rows:
-            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {row_numbers[-1]}."
+            what = (
+                f"{file.path} has {rows.num_rows} rows, but the log refers to row "
+                f"{row_numbers[-1]}."
+            )
             raise DataFileError(what)
         rows = rows.take(pa.array(row_numbers))
         if read.condition is not None:

@@ -39,10 +39,11 @@ class VacuumUnderWayError(EngineError, code="LAKE_VACUUM_UNDER_WAY", sqlstate="4
 
     def __init__(self, table: str, version: int) -> None:
         super().__init__(
-            f"A VACUUM of {table} began at version {version}, whose retention is shorter than this"
-            " write is old, and has not said that it ended: it may be deleting files that were"
-            " staged. Nothing was committed.",
-            "Run it again. Keep VACUUM with a short retention away from tables that are being written.",
+            f"A VACUUM of {table} started at version {version} and has not recorded its end. "
+            "Its retention is shorter than the duration of this write, so it may be deleting "
+            "staged files. Nothing was committed.",
+            "Run it again. Do not run VACUUM with a short retention on a table that is being "
+            "written.",
         )
         self.table, self.version = table, version
 
@@ -121,10 +122,10 @@ class StagedFilesGoneError(EngineError, code="LAKE_STAGED_FILES_GONE", sqlstate=
 
     def __init__(self, table: str, missing: Sequence[str], staged_count: int) -> None:
         super().__init__(
-            f"{len(missing)} of the {staged_count} files staged for {table} are gone,"
-            f" {missing[0]} among them: nothing was committed.",
-            "Run it again. Keep VACUUM with a short retention, and rules of the store that expire"
-            " files, away from tables that are being written.",
+            f"{len(missing)} of the {staged_count} files staged for {table} are missing, "
+            f"including {missing[0]}. Nothing was committed.",
+            "Run it again. Do not run VACUUM with a short retention on a table that is being "
+            "written, and do not let the store expire its files.",
         )
         self.table, self.files = table, tuple(missing[:_NAMED])
 

@@ -119,7 +119,7 @@ def _check_duplicates(actions: Sequence[Action]) -> None:
     for action in actions:
         for name in _names(action):
             if name in seen:
-                what = f"One commit cannot hold two actions for {_display_name(name)}."
+                what = f"One commit cannot have two actions for {_display_name(name)}."
                 raise _invalid_actions_error(what, "Stage it once.")
             seen.add(name)
 
@@ -175,14 +175,19 @@ def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
 def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> None:
     if add.partition_values.keys() != partitions:
         named, expected = (_join_names(values) for values in (add.partition_values, partitions))
-        msg = f"{add.path} is staged with partition values for {named}, the table has {expected}."
+        msg = (
+            f"{add.path} is staged with partition values for {named}, but the table has {expected}."
+        )
         raise _invalid_actions_error(msg)
     vector = add.deletion_vector
     if vector is not None and "deletionVectors" not in after.features:
-        what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
+        what = (
+            f"{add.path} has a deletion vector, which the protocol of {after.table} does not "
+            "support."
+        )
         raise _invalid_actions_error(what, "Add the deletionVectors feature first.")
     if vector is not None and physical_rows(add) is None:
-        what = f"{add.path} is staged without its number of rows, which its deletion vector needs."
+        what = f"{add.path} is staged without a row count, which its deletion vector needs."
         raise _invalid_actions_error(what, "Stage it with statistics that have numRecords.")
 
 
@@ -190,5 +195,5 @@ def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _invalid_actions_error(what: str, remedy: str = "Correct what is staged.") -> RequestError:
+def _invalid_actions_error(what: str, remedy: str = "Correct the staged action.") -> RequestError:
     return RequestError(what, remedy, field="actions")

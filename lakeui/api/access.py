@@ -140,7 +140,7 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     id = serializers.UUIDField(source="public_id", read_only=True)
     role = RoleField(read_only=True)
     starts_with = serializers.SerializerMethodField(
-        help_text="The first characters of it, to tell it by."
+        help_text="The token's first characters, which identify it."
     )
     created_at = serializers.DateTimeField(source="created", read_only=True)
     expires_at = serializers.DateTimeField(source="expiry", read_only=True)
@@ -166,7 +166,7 @@ class PersonsTokenSerializer(TokenSerializer):
 class NewTokenSerializer(TokenSerializer):
     """A token as it is shown once."""
 
-    token = serializers.CharField(read_only=True, help_text="Keep it: it is not shown again.")
+    token = serializers.CharField(read_only=True, help_text="Store it now: it is not shown again.")
 
     class Meta(TokenSerializer.Meta):
         fields = [*TokenSerializer.Meta.fields, "token"]
@@ -200,7 +200,9 @@ class TokenList(ListAPIView[ApiToken]):
         body.is_valid(raise_exception=True)
         role, days = body.validated_data["role"], body.validated_data["expires_in_days"]
         if role > (highest_role(request.user) or 0):
-            detail = f"You cannot give a token the role {role.label}: yours is below it."
+            detail = (
+                f"You cannot give a token the role {role.label}, because it is above your own role."
+            )
             raise PermissionDenied(detail)
         _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
         made, secret = ApiToken.objects.create(

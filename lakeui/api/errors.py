@@ -22,8 +22,8 @@ class TokenOnlyReports(PermissionDenied):
     """The token belongs to a program that reports its transactions; it grants nothing else."""
 
     default_detail = (
-        "This token may only report transactions: POST them to /api/v1/pipelines/events/. "
-        "Use a token with the role viewer or a higher one for this."
+        "This token may only report transactions, with POST requests to "
+        "/api/v1/pipelines/events/. Use a token with the role viewer or a higher role."
     )
     default_code = "token_only_reports"
 
@@ -31,7 +31,7 @@ class TokenOnlyReports(PermissionDenied):
 class TokenMakesNone(PermissionDenied):
     """The finder of a leaked token cannot extend its access beyond its end or revocation."""
 
-    default_detail = "A token cannot make another. Sign in with a password to make one."
+    default_detail = "A token cannot create another token. Sign in with a password to create one."
     default_code = "token_makes_none"
 
 
@@ -48,8 +48,8 @@ class IdempotencyKeyReused(APIException):
 
     status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
     default_detail = (
-        "This Idempotency-Key came with a different request in the last 24 hours. "
-        "Send the same request again, or draw a new key."
+        "This Idempotency-Key was used for a different request in the last 24 hours. Send "
+        "the same request again, or use a new key."
     )
     default_code = "idempotency_key_reused"
 
@@ -58,7 +58,9 @@ class PreconditionFailed(APIException):
     """The state changed since the client read it."""
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
-    default_detail = "This changed since you read it. Read it again, then send its new ETag."
+    default_detail = (
+        "The resource has changed since you read it. Read it again, then send its new ETag."
+    )
     default_code = "precondition_failed"
 
 
@@ -66,5 +68,5 @@ class PreconditionRequired(APIException):
     """A change of settings must name the state that it was made for."""
 
     status_code = status.HTTP_428_PRECONDITION_REQUIRED
-    default_detail = "Send If-Match with the ETag of what you read."
+    default_detail = "Send If-Match with the ETag of the resource that you read."
     default_code = "precondition_required"

@@ -10,7 +10,7 @@ from lakeui.catalog.roles import Role
 
 
 @extend_schema_field(
-    {"type": "string", "format": "int64", "pattern": r"^-?\d+$", "description": "int64 as text"}
+    {"type": "string", "format": "int64", "pattern": r"^-?\d+$", "description": "int64 as a string"}
 )
 class Int64Field(serializers.IntegerField):
     """Bytes and rows: always text, because JavaScript rounds integers of 2⁵³ and over."""
@@ -23,9 +23,7 @@ class Int64Field(serializers.IntegerField):
 class RoleField(serializers.Field[Role, str, str, Any]):
     """A role by its name."""
 
-    default_error_messages = {
-        "unknown": "Give one of reporter, viewer, operator, maintainer and admin."
-    }
+    default_error_messages = {"unknown": "Use reporter, viewer, operator, maintainer or admin."}
 
     def to_representation(self, value: int) -> str:
         return str(Role(value).label)
@@ -67,7 +65,7 @@ class RecordedChoiceField(serializers.ChoiceField):
     {
         "type": "string",
         "readOnly": True,
-        "description": "waiting, read, failed, or lost where no worker answered in time",
+        "description": "waiting, read, failed, or lost (no worker answered in time)",
     }
 )
 class RowsStateField(serializers.Field[RequestedRows, Any, str, RequestedRows]):

@@ -246,8 +246,8 @@ class JobRetry(GenericAPIView[Job]):
 
 
 CRON_HELP = (
-    "0 3 * * * is every night at three. Of a day of month and one of week both must hold: "
-    "0 3 1-7 * 1 is the first Monday."
+    "0 3 * * * is every night at three. If both a day of the month and a day of the week are "
+    "set, both must match: 0 3 1-7 * 1 is the first Monday."
 )
 
 
@@ -262,7 +262,9 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     parameters = ObjectField()
     note = RecordedField(allow_null=True)
     last_job_id = serializers.UUIDField(allow_null=True, read_only=True)
-    cron_words = serializers.SerializerMethodField(help_text="Null where the text is not plain.")
+    cron_words = serializers.SerializerMethodField(
+        help_text="null: the schedule has no short description."
+    )
 
     class Meta:
         model = Schedule
@@ -318,7 +320,7 @@ class ScheduleChangeSerializer(RequestSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not attrs:
-            fault = "Say what is to change."
+            fault = "Send at least one field to change."
             raise serializers.ValidationError({"enabled": [fault]})
         return attrs
 

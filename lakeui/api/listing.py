@@ -67,7 +67,7 @@ class KeysetPaging(BasePagination):
                 "items": schema,
                 "next_page_token": {
                     "type": ["string", "null"],
-                    "description": "For the next page; null at the end.",
+                    "description": "The token of the next page. null: there is none.",
                 },
             },
         }
@@ -87,7 +87,7 @@ class KeysetPaging(BasePagination):
             {
                 "name": "page_token",
                 "in": "query",
-                "description": "`next_page_token` of the page before, with the same filters.",
+                "description": "The `next_page_token` of the previous page, with the same filters.",
                 "schema": {"type": "string"},
             },
         ]
@@ -98,7 +98,7 @@ def page_size(text: str | None) -> int:
     if text is None:
         return DEFAULT_PAGE_SIZE
     if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= MAX_PAGE_SIZE):
-        raise ValidationError({"page_size": [f"Ask for 1 to {MAX_PAGE_SIZE}."]})
+        raise ValidationError({"page_size": [f"Use a number from 1 to {MAX_PAGE_SIZE}."]})
     return int(text)
 
 
@@ -158,7 +158,9 @@ def _decode_page_token(token: str, scope: str) -> list[Any]:
     except signing.BadSignature:
         content = {}
     if content.get("s") != scope:
-        fault = "It did not come from this list with these filters. Start at the first page."
+        fault = (
+            "The token does not belong to this list with these filters. Start at the first page."
+        )
         raise ValidationError({"page_token": [fault]})
     return [_value(plain) for plain in content["v"]]
 
@@ -190,7 +192,7 @@ def refuse_unknown(request: Request, allowed: set[str] | frozenset[str]) -> None
     """Raise ValidationError for unknown query parameters."""
     unknown = set(request.query_params) - allowed
     if unknown:
-        fault = f"There is no such parameter here. Known: {', '.join(sorted(allowed)) or 'none'}."
+        fault = f"Unknown parameter. The parameters are: {', '.join(sorted(allowed)) or 'none'}."
         raise ValidationError({name[:100]: [fault] for name in unknown}, code="unknown_parameter")
 
 
@@ -198,7 +200,7 @@ def refuse_body(request: Request) -> None:
     """Raise ValidationError for the fields of a body that would be ignored."""
     given = request.data
     if given:
-        fault = "No body is taken here."
+        fault = "This request takes no body."
         names = given if isinstance(given, Mapping) else ["non_field_errors"]
         raise ValidationError({str(name)[:100]: [fault] for name in names}, code="unknown_field")
 
@@ -242,7 +244,9 @@ def _place(token: str | None, scope: str) -> int:
     try:
         belongs_to, place = signing.loads(token, salt=_SEQUENCE_SALT)
     except (signing.BadSignature, ValueError) as error:
-        raise ValidationError({"page_token": ["It is not one of this service."]}) from error
+        raise ValidationError({"page_token": ["The token is not from this service."]}) from error
     if belongs_to != scope:
-        raise ValidationError({"page_token": ["It belongs to another list or other filters."]})
+        raise ValidationError(
+            {"page_token": ["The token belongs to another list or to other filters."]}
+        )
     return int(place)

@@ -30,7 +30,7 @@ class RequestIdMiddleware(MiddlewareMixin):
         request.META["HTTP_X_REQUEST_ID"] = request_id
         request.request_id = request_id  # type: ignore[attr-defined]
         if _holds_nul(request):
-            return HttpResponse("The address holds a NUL character.\n", "text/plain", _BAD)
+            return HttpResponse("The URL contains a NUL character.\n", "text/plain", _BAD)
         return None
 
     def process_response(

@@ -74,7 +74,7 @@ class OutboxSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     waiting = serializers.IntegerField()
     oldest_at = serializers.DateTimeField(allow_null=True)
-    error = RecordedField(help_text="Why the latest try failed.")
+    error = RecordedField(help_text="Why the latest attempt failed.")
 
 
 class WorkerSerializer(serializers.Serializer[Any]):
@@ -98,9 +98,12 @@ class WorkerSerializer(serializers.Serializer[Any]):
         source="pages.jobs",
         default=None,
         allow_null=True,
-        help_text="Spark's own pages: of admins of all tables, while they are served.",
+        help_text="The URL of Spark's own pages. Only for admins of all tables, while Spark serves "
+        "them.",
     )
-    jobs = serializers.SerializerMethodField(help_text="The jobs it runs that you may see.")
+    jobs = serializers.SerializerMethodField(
+        help_text="The jobs that it runs, if you may see them."
+    )
 
     def get_jobs(self, state: Any) -> list[str]:
         return [str(job.pk) for job in state.jobs]
@@ -139,18 +142,20 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     """The state of the installation, on the tables you may see."""
 
     alerts = AttentionItemSerializer(
-        many=True, help_text="What needs attention, the first 50 of each check: attention/."
+        many=True,
+        help_text="What needs attention, at most 50 items of each check. attention/ lists all.",
     )
     queues = QueueSerializer(many=True)
-    outboxes = OutboxSerializer(many=True, help_text="For maintainers of all tables.")
+    outboxes = OutboxSerializer(many=True, help_text="Only for maintainers of all tables.")
     workers = WorkerSerializer(many=True)
     spark = SparkSerializer(allow_null=True)
-    hours = HourSerializer(many=True, help_text="The last 24, the one that runs last.")
+    hours = HourSerializer(many=True, help_text="The last 24 runs. A current run is the last.")
     mean_wait_ms = Int64Field(
-        allow_null=True, help_text="For a worker, of the latest 500 jobs of these hours."
+        allow_null=True,
+        help_text="Waiting time for a worker, of the latest 500 jobs of these hours.",
     )
     longest_wait_ms = Int64Field(allow_null=True)
-    mirror = MirroredSerializer(many=True, help_text="The 10 tables checked longest ago.")
+    mirror = MirroredSerializer(many=True, help_text="The 10 tables whose last sync is oldest.")
     unread_tables = serializers.IntegerField()
 
 

@@ -52,7 +52,7 @@ from lakeui.monitoring.search import MAX_TEXT, search
 class OverviewRequestSerializer(serializers.Serializer[Any]):
     """From when on."""
 
-    since = serializers.DateTimeField(required=False, help_text="24 hours ago, if not given.")
+    since = serializers.DateTimeField(required=False, help_text="24 hours ago by default.")
 
 
 class AbortedPairSerializer(serializers.Serializer[Any]):
@@ -153,7 +153,8 @@ class OverviewSerializer(serializers.Serializer[Any]):
     commit_count = serializers.IntegerField()
     growth_bytes = Int64Field(
         allow_null=True,
-        help_text="Bytes that commits added less those they removed, in whole hours; null: you see a part.",
+        help_text="Bytes that commits added minus bytes that they removed, by hour. null: you may "
+        "not see all tables.",
     )
     job_count = serializers.IntegerField()
     failed_job_count = serializers.IntegerField()
@@ -163,25 +164,27 @@ class OverviewSerializer(serializers.Serializer[Any]):
     wasted_bytes = Int64Field()
     pairs = AbortedPairSerializer(many=True)
     changed_table_count = serializers.IntegerField()
-    news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
+    news = NewsSerializer(
+        many=True, help_text="The first 50 tables. Tables with problems come first."
+    )
     table_counts = TableCountsSerializer()
     attention_count = serializers.IntegerField()
     attention = AttentionItemSerializer(
-        many=True, help_text="The first 3 of each check; all: attention/."
+        many=True, help_text="The first 3 of each check. attention/ lists all."
     )
     running_count = serializers.IntegerField()
-    running = RunningSerializer(many=True, help_text="The 12 that began first.")
+    running = RunningSerializer(many=True, help_text="The 12 jobs that started first.")
     queued_count = serializers.IntegerField()
-    queued = WaitingSerializer(many=True, help_text="The 4 that are next.")
+    queued = WaitingSerializer(many=True, help_text="The 4 jobs that run next.")
     due = DueSerializer(many=True, help_text="The 4 schedules that are due next.")
     commit_count_24_hours = serializers.IntegerField()
     cost_by_hour = HourCostSerializer(many=True, help_text="Of the last 24 hours.")
     cost_by_partition = PartitionCostSerializer(
         many=True,
-        help_text="Of the latest 1,000 writes that were aborted in 24 hours, the costliest 200.",
+        help_text="The 200 costliest of the latest 1,000 writes that were aborted in 24 hours.",
     )
     first_steps = FirstStepSerializer(
-        many=True, help_text="For maintainers and admins, while one is left."
+        many=True, help_text="Only for maintainers and admins, until the last step is done."
     )
 
 
@@ -329,8 +332,10 @@ class TermSerializer(serializers.Serializer[Any]):
     """A term: words for one thing, and its meaning."""
 
     words = serializers.CharField()
-    meaning = serializers.CharField(help_text="Plain text; `code` stands between backticks.")
-    anchor = serializers.CharField(help_text="Its place on the page: /glossary/#anchor.")
+    meaning = serializers.CharField(help_text="Plain text with `code` in backticks.")
+    anchor = serializers.CharField(
+        help_text="The anchor of the term on the page: /glossary/#anchor."
+    )
 
 
 class GlossarySerializer(serializers.Serializer[Any]):

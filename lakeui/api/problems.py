@@ -77,14 +77,15 @@ class Problem:
 DATABASE_AWAY = Problem(
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="DATABASE_UNAVAILABLE",
-    detail="The database is unreachable or takes no changes now. Nothing of this request was kept.",
+    detail="The database is unreachable or accepts no changes now. No part of this request was "
+    "stored.",
     headers={"Retry-After": "5"},
 )
 
 DISK_FULL = Problem(
     status=HTTPStatus.INSUFFICIENT_STORAGE,
     code="STORAGE_FULL",
-    detail="The disk of this installation is full. Nothing of this request was kept.",
+    detail="The disk of this installation is full. No part of this request was stored.",
 )
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -186,7 +187,7 @@ def _validation_problem(error: exceptions.ValidationError) -> Problem:
     return Problem(
         status=HTTPStatus.UNPROCESSABLE_ENTITY,
         code="INVALID_REQUEST",
-        detail=f"The request is at fault in: {where}." if where else faults[0]["message"],
+        detail=f"The request has errors in: {where}." if where else faults[0]["message"],
         extra={"errors": faults},
     )
 

@@ -55,7 +55,7 @@ class BoundedJSONParser(BaseParser):
             )
             _check(value, MAX_DEPTH)
         except (ValueError, RecursionError) as error:
-            detail = f"The body is not JSON that can be taken: {error}"
+            detail = f"The body is not acceptable JSON: {error}"
             raise ParseError(detail) from error
         return value
 
@@ -81,7 +81,7 @@ def _check(value: Any, depth: int) -> None:
         raise ValueError(msg)
     if isinstance(value, str):
         if "\0" in value:
-            msg = "it holds a NUL character"
+            msg = "it contains a NUL character"
             raise ValueError(msg)
         value.encode("utf-8")
     elif isinstance(value, dict):
@@ -96,7 +96,7 @@ def _check(value: Any, depth: int) -> None:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        msg = "it names something twice in one object"
+        msg = "an object contains a name twice"
         raise ValueError(msg)
     return members
 

@@ -85,7 +85,7 @@ def key_of(request: Request) -> str:
     if key is None:
         return ""
     if not 0 < len(key) <= MAX_KEY_LENGTH or not (key.isascii() and key.isprintable()):
-        raise ValidationError({HEADER: ["Give 1 to 255 printable ASCII characters."]})
+        raise ValidationError({HEADER: ["Use 1 to 255 printable ASCII characters."]})
     return key
 
 

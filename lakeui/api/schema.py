@@ -19,19 +19,20 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,
     OpenApiParameter.HEADER,
-    description="The same request with the same key gets the first answer again, for 24 hours.",
+    description="For 24 hours, the same request with the same key gets the first answer again.",
 )
 IF_MATCH = OpenApiParameter(
     "If-Match",
     str,
     OpenApiParameter.HEADER,
     required=True,
-    description="The ETag of what you read. 428 without it, 412 if it changed since.",
+    description="The ETag of the resource that you read. The answer is 428 without it, and 412 if "
+    "the resource has changed.",
 )
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "RFC 9457 problem details. Check `code`; `detail` is for people.",
+    "description": "RFC 9457 problem details. Programs should check `code`. People read `detail`.",
     "required": ["type", "title", "status", "code", "detail", "instance", "request_id"],
     "properties": {
         "type": {"type": "string"},
@@ -43,7 +44,7 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "request_id": {"type": "string"},
         "sqlstate": {"type": "string"},
         "remedy": {"type": "string"},
-        "exception": {"type": "string", "description": "Delta's class name, of a conflict."},
+        "exception": {"type": "string", "description": "Delta's class name of the conflict."},
         "conflict": {"type": "object", "description": "Both sides of a conflict."},
         "facts": {"type": "object"},
         "errors": {
@@ -63,7 +64,9 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 }
 
 
-NOT_MODIFIED = {"description": "What the ETag in `If-None-Match` marks is still so. No body."}
+NOT_MODIFIED = {
+    "description": "The state with the ETag in `If-None-Match` is still current. The answer has no body."
+}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -38,12 +38,13 @@ IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",
     str,
     OpenApiParameter.HEADER,
-    description="The ETag of what you have: 304 without a body where it is the same.",
+    description="The ETag of the state that you have. If it is still current, the answer is 304 "
+    "without a body.",
 )
 TOO_MANY = Problem(
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="TOO_MANY_WAITS",
-    detail="Too many requests wait here already. Ask again later, or without `wait`.",
+    detail="Too many requests are already waiting. Send it again later, or without `wait`.",
     headers={"Retry-After": "5"},
 )
 
@@ -56,7 +57,7 @@ class WaitSerializer(serializers.Serializer[Any]):
         default=0,
         min_value=0,
         max_value=LONGEST_S,
-        help_text="Answer once there is news, at the latest after so many seconds.",
+        help_text="Wait up to this many seconds for a change before answering.",
     )
 
 
@@ -104,9 +105,11 @@ LAST_EVENT_ID = OpenApiParameter(
     "Last-Event-ID",
     str,
     OpenApiParameter.HEADER,
-    description="The `id` of the last event that you have: the first one sent is another.",
+    description="The `id` of your last event. The stream then starts with a newer event.",
 )
-ENDED = {204: OpenApiResponse(None, "It has ended, and you have its last event: ask no more.")}
+ENDED = {
+    204: OpenApiResponse(None, "The job has ended and you have its last event. Do not reconnect.")
+}
 _NAME_AND_ID = {"id": {"type": "string"}, "event": {"type": "string"}}
 
 
@@ -130,7 +133,7 @@ def stream_of(schema: str) -> dict[tuple[int, str], OpenApiResponse]:
         "required": ["event", "data"],
         "properties": _NAME_AND_ID | {"data": data},
     }
-    told = "Events; the last one may be a `problem`, whose data is one."
+    told = "Events. The last event may be a `problem` with problem details as data."
     return {(200, CONTENT_TYPE): OpenApiResponse(event, told)}
 
 

@@ -15,7 +15,7 @@ from lakeui.catalog.models import Table
 def require(request: Request, action: str, table: Table | None = None) -> None:
     """Raise PermissionDenied, naming the right, if the caller lacks it."""
     if not may(request.user, action, table):
-        detail = f"This needs the right to {action} {table.name if table else 'any table'}."
+        detail = f"This requires the right to {action} {table.name if table else 'any table'}."
         raise PermissionDenied(detail)
 
 

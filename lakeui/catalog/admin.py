@@ -87,7 +87,7 @@ class TableAdmin(admin.ModelAdmin):
     @admin.display(description="schema")
     def columns(self, table: Table) -> str:
         """Return the number of columns: the table's page shows a schema, which may be megabytes."""
-        return f"{len(top_fields(table)):,} columns at the top"
+        return f"{len(top_fields(table)):,} top-level columns"
 
     def has_add_permission(self, _request: HttpRequest) -> bool:
         return False

@@ -124,9 +124,9 @@ def _sums(files: list[ChangedFile]) -> ChangedFileSums:
     )
 
 
-_CUT = "Its commit is longer than the mirror keeps: what it changed is not known here."
+_CUT = "Its changes are not known, because its commit is larger than the mirror stores."
 _NAMED = 20  # columns in one sentence
-_NOT_KEPT = "The definition before it is not mirrored, so what it changed is not known here."
+_NOT_KEPT = "Its changes are not known, because the mirror does not have the definition before it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,18 +327,17 @@ def _protocol_text(lines: tuple[str, ...]) -> str:
 
 
 _PROPERTIES = {
-    "delta.isolationLevel": "Writers judge conflicts by another isolation level from then on.",
-    "delta.enableDeletionVectors": "Writers may mark rows deleted beside the files, or stop to: "
-    "marks that are there stay until files are rewritten.",
-    "delta.enableRowTracking": "Rows keep an id for life from then on, or stop to.",
-    "delta.enableChangeDataFeed": "Change rows of later versions are kept, or no longer.",
-    "delta.appendOnly": "DELETE, UPDATE and MERGE are refused from then on, or allowed again.",
-    "delta.columnMapping.mode": "Columns have names of their own in the files: readers without "
-    "column mapping refuse the table.",
-    "delta.deletedFileRetentionDuration": "VACUUM keeps removed files for another span: how far "
-    "back versions can be read changes with it.",
-    "delta.logRetentionDuration": "Log entries are kept for another span: how far back the "
-    "history goes changes with it.",
+    "delta.isolationLevel": "From this version on, conflicts are decided at a different isolation level.",
+    "delta.enableDeletionVectors": "From this version on, writers may use deletion vectors, or no longer. Existing "
+    "deletion vectors stay until their files are rewritten.",
+    "delta.enableRowTracking": "From this version on, rows keep a permanent id, or no longer.",
+    "delta.enableChangeDataFeed": "From this version on, writers record changed rows, or no longer.",
+    "delta.appendOnly": "From this version on, DELETE, UPDATE and MERGE are refused, or allowed again.",
+    "delta.columnMapping.mode": "Columns have different names in the files, and readers without column mapping "
+    "refuse the table.",
+    "delta.deletedFileRetentionDuration": "VACUUM keeps removed files for a different time, so the range of readable versions "
+    "changes.",
+    "delta.logRetentionDuration": "Log entries are kept for a different time, so the length of the history changes.",
 }
 
 
@@ -352,7 +351,7 @@ def effects_of_sections(
     if "Schema" in by_name:
         yield from _describe_schema_changes(by_name["Schema"])
     if "Layout" in by_name and by_name["Layout"].changed:
-        yield "The partitioning changed: every file was rewritten into other directories."
+        yield "The partitioning changed, so every file was rewritten into new directories."
     if "Properties" in by_name:
         yield from _describe_property_changes(by_name["Properties"])
     if metadata_versions:
@@ -365,12 +364,15 @@ def _describe_protocol_changes(section: DiffSection) -> Iterator[str]:
     for_readers = [t.removesuffix(" (readers too)") for t in came if t.endswith("(readers too)")]
     for_writers = [t for t in came if " version " not in t and not t.endswith("(readers too)")]
     if for_readers:
-        yield f"Clients that do not know {', '.join(for_readers)} can no longer read the table."
+        yield f"Clients that do not support {', '.join(for_readers)} can no longer read the table."
     if for_writers:
-        yield f"Clients that do not know {', '.join(for_writers)} can no longer write it."
+        yield (
+            f"Clients that do not support {', '.join(for_writers)} can no longer write to the "
+            "table."
+        )
     dropped = [t.removesuffix(" (readers too)") for t in gone if " version " not in t]
     if dropped:
-        yield f"{', '.join(dropped)} is no longer asked of clients."
+        yield f"Clients no longer need to support {', '.join(dropped)}."
 
 
 def _describe_schema_changes(section: DiffSection) -> Iterator[str]:
@@ -378,9 +380,9 @@ def _describe_schema_changes(section: DiffSection) -> Iterator[str]:
     added, dropped = [n for n in came if n not in gone], [n for n in gone if n not in came]
     altered = [n for n in came if n in gone]
     if added:
-        yield f"Rows written before hold null in {_few(added)}, or the column's default."
+        yield f"Older rows have null in {_few(added)}, or the column's default."
     if dropped:
-        yield f"Queries that name {_few(dropped)} fail from then on."
+        yield f"Queries that use {_few(dropped)} now fail."
     if altered:
         yield f"{_few(altered)} changed its type or nullability: see the lines above."
 
@@ -391,15 +393,15 @@ def _describe_property_changes(section: DiffSection) -> Iterator[str]:
         if name in changed:
             yield effect
     if any(constraint_name(name) is not None for name in changed):
-        yield "Writers check other conditions: a write that breaks one fails."
+        yield "The constraints changed. A write that violates a constraint fails."
 
 
 def _describe_metadata_changes(versions: Sequence[int]) -> str:
     named = ", ".join(f"v{version}" for version in versions[:5])
     more = f" and {len(versions) - 5} more" if len(versions) > 5 else ""
     return (
-        f"Writes that were open across {named}{more} were aborted: the metadata changed. "
-        "Streaming readers may stop there."
+        f"Writes that were running during {named}{more} were aborted, because the metadata "
+        "changed. Streaming readers may stop at this version."
     )
 
 

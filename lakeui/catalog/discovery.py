@@ -120,9 +120,9 @@ def check_search(root: str, naming: str) -> str:
     """
     if not root.strip():
         msg = "No root was given."
-        raise RequestError(msg, "Name a directory or URL under TABLE_ROOTS.", field="root")
+        raise RequestError(msg, "Enter a directory or URL under TABLE_ROOTS.", field="root")
     if not NAME_PARTS.search(naming) or not naming.isprintable():
-        msg = "The naming holds none of {path}, {name} and {parent}."
+        msg = "The name pattern contains none of {path}, {name} and {parent}."
         raise RequestError(msg, "Use {path}, or sales.{name}.", field="naming")
     return check_table_uri(root.strip(), field="root")
 
@@ -152,7 +152,7 @@ def request_discovery(
     place = check_search(root, naming)
     repeated = Discovery.objects.filter(every_hours__isnull=False)
     if every_hours is not None and repeated.count() >= MOST_REPEATED:
-        msg = f"{MOST_REPEATED} searches are repeated already."
+        msg = f"{MOST_REPEATED} repeated searches already exist."
         raise RequestError(msg, "Remove one.", field="every_hours")
     with transaction.atomic():
         once = Discovery.objects.filter(every_hours=None)
@@ -318,13 +318,16 @@ def _register_new(discovery: Discovery) -> str:
     """Register new tables for the search's requester; return the problem in words."""
     by = discovery.requested_by
     if settings.READ_ONLY or by is None or not may(by, "maintain"):
-        return "Nothing was registered: who requested this may not register tables any more."
+        return (
+            "Nothing was registered, because the person who requested this may no longer "
+            "register tables."
+        )
     taken_off = _list_unregistered_places()
     unregistered = not_registered(discovery)
     new = [row for row in unregistered if row.place not in taken_off][:MOST_REGISTERED]
     done = register_found([(row.place, row.name) for row in new], by)
     for error in done.refused.values():
-        return f"{len(done.refused)} of {len(new)} tables were not registered. One of them: {error}"
+        return f"{len(done.refused)} of {len(new)} tables were not registered. For example: {error}"
     return ""
 
 
@@ -386,7 +389,7 @@ def _walk_below(store: Store, directory: str, after: list[str], depth: int) -> I
             if depth > 1 and (after[1:] or _may_hold_tables(store, path)):
                 yield from _walk_below(store, path, after[1:], depth - 1)
         elif (told := _replace_invalid_utf8(path)) != path:
-            yield Directory(told, problem=f"The name of the directory {told} is not in UTF-8.")
+            yield Directory(told, problem=f"The name of the directory {told} is not valid UTF-8.")
         else:
             yield from _examine_directory(store, path, depth)
 

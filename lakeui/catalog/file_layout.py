@@ -18,7 +18,7 @@ _DENSITIES = (
     (0.5, "20 to 50 %"),
     (1.0, "over half"),
 )
-_UNKNOWN = "share not known"
+_UNKNOWN = "unknown share"
 _SMALLEST, _DOUBLINGS = 64 * 1024, 15
 _Row = tuple[Mapping[str, str | None], int, int | None, int]
 

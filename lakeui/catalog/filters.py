@@ -119,12 +119,13 @@ class CommitFilter(django_filters.FilterSet):
     q = TextFilter(
         method="filter_q",
         label="Text",
-        help_text="Condition, parameters, reason or transaction id holds",
+        help_text="Condition, parameters, reason or transaction id contains",
     )
     partition = TextFilter(
         method="filter_partition",
         label="Partition",
-        help_text=f"Touched the partition, as day=2026-11-20 (looked for in the latest {PARTITION_VERSIONS})",
+        help_text="Changed the partition, such as day=2026-11-20 (among the latest "
+        f"{PARTITION_VERSIONS} versions)",
     )
 
     class Meta:

@@ -9,10 +9,10 @@ class Health(TextChoices):
     """The worst condition of a table."""
 
     UNREACHABLE = "unreachable", "cannot be read"
-    PENDING = "pending", "its log was not read yet"
-    STREAM_STOPPED = "stream_stopped", "a stream into it stopped"
+    PENDING = "pending", "its log has not been read"
+    STREAM_STOPPED = "stream_stopped", "a stream into it has stopped"
     SMALL_FILES = "small_files", "most of its files are small"
-    VACUUM_DUE = "vacuum_due", "VACUUM can delete much of what it holds"
+    VACUUM_DUE = "vacuum_due", "VACUUM can delete much of its data"
     HEALTHY = "healthy", "nothing to do"
 
 

@@ -56,9 +56,9 @@ def parse_key(text: str) -> Key:
     match = _STATEMENT.fullmatch(text[:MAX_TEXT])
     if match is None or len(text) > MAX_TEXT:
         if _ENFORCED.search(text):
-            what = "Nothing enforces keys on a Delta table."
-            raise RequestError(what, "Write NOT ENFORCED, or leave it out.", field="sql")
-        what = "This declares no primary or foreign key."
+            what = "A Delta table does not enforce keys."
+            raise RequestError(what, "Write NOT ENFORCED, or leave the option out.", field="sql")
+        what = "The text does not declare a primary or foreign key."
         way = "Write ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (column) NOT ENFORCED."
         raise RequestError(what, way, field="sql")
     primary, foreign, referenced = match[3], match[4], match[6]
@@ -101,12 +101,14 @@ def build_key(table: Table, key: Key, by: User | None) -> TableKey:
     referenced = key.referenced_columns
     if key.kind == TableKey.Kind.FOREIGN:
         if not key.references:
-            msg = "A foreign key names no table."
-            raise RequestError(msg, "Say which table it references.", field="references")
+            msg = "The foreign key does not name a table."
+            raise RequestError(msg, "Add the table that it references.", field="references")
         referenced = _resolve_referenced_columns(other, referenced)
         if referenced and len(referenced) != len(columns):
             msg = f"{len(columns)} columns reference {len(referenced)}."
-            raise RequestError(msg, "Name as many on both sides.", field="referenced_columns")
+            raise RequestError(
+                msg, "List the same number of columns on both sides.", field="referenced_columns"
+            )
     return TableKey(
         table=table,
         kind=key.kind,
@@ -149,16 +151,16 @@ def columns_by_name(table: Table) -> dict[str, dict[str, Any]]:
 def _columns(table: Table, names: Sequence[str], field: str) -> tuple[str, ...]:
     if not names:
         msg = "A key needs columns."
-        raise RequestError(msg, "Name one or more, with commas between.", field=field)
+        raise RequestError(msg, "Enter one or more columns, separated by commas.", field=field)
     columns = columns_by_name(table)
     for name in names:
         if name.lower() not in columns:
-            what = f"{table.name} has no column {name!r} as mirrored."
-            raise RequestError(what, "Name a top-level column of its schema.", field=field)
+            what = f"The mirrored schema of {table.name} has no column {name!r}."
+            raise RequestError(what, "Use a top-level column of its schema.", field=field)
     spelt_columns = tuple(str(columns[name.lower()]["name"]) for name in names)
     if len(set(spelt_columns)) < len(spelt_columns):
-        msg = "A column stands in the key twice."
-        raise RequestError(msg, "Name each column once.", field=field)
+        msg = "The key lists a column twice."
+        raise RequestError(msg, "List each column once.", field=field)
     return spelt_columns
 
 
@@ -185,10 +187,12 @@ def _generate_name(table: Table, kind: str, columns: Sequence[str]) -> str:
 
 def _key_conflict_error(table: Table, key: TableKey) -> RequestError:
     if table.keys.filter(name=key.name).exists():
-        what = f"{table.name} has a key called {key.name} already."
-        return RequestError(what, "Give this one another name, or remove that one.", field="name")
-    what = f"{table.name} has a primary key already."
-    return RequestError(what, "Remove that one first; a table has one.", field="kind")
+        what = f"{table.name} already has a key called {key.name}."
+        return RequestError(what, "Choose another name, or remove the existing key.", field="name")
+    what = f"{table.name} already has a primary key."
+    return RequestError(
+        what, "A table can have only one primary key. Remove it first.", field="kind"
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

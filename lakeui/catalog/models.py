@@ -162,7 +162,7 @@ class TableSync(models.Model):
     class Stage(models.TextChoices):
         COMMITS = "commits", "reading versions"
         SNAPSHOT = "snapshot", "reading the files and columns of the latest version"
-        ROWS = "rows", "writing them down"
+        ROWS = "rows", "storing them"
 
     table = models.OneToOneField(
         Table, on_delete=models.CASCADE, primary_key=True, related_name="sync"

@@ -33,8 +33,8 @@ class TooManyReadsError(RequestError, code="LAKE_TOO_MANY_READS"):
 
     def __init__(self, count: int) -> None:
         super().__init__(
-            f"You already have {count_noun(count, 'read')} in progress, the most allowed at a time.",
-            "Wait for one to end, or cancel it on the page Monitoring.",
+            f"You already have {count_noun(count, 'read')} in progress, which is the limit.",
+            "Wait until a read ends, or cancel one on the Monitoring page.",
         )
 
 
@@ -43,8 +43,9 @@ class ReadStoppedError(EngineError, code="LAKE_READ_STOPPED", sqlstate="54000"):
 
     def __init__(self, limit: str) -> None:
         super().__init__(
-            f"The read was stopped: it may take no more than {limit}.",
-            "Narrow the condition, to partitions if the table has some, or request fewer columns.",
+            f"The read was stopped at its limit of {limit}.",
+            "Narrow the condition (by partition columns, if the table has them), or request "
+            "fewer columns.",
         )
 
     @classmethod

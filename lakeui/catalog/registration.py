@@ -88,7 +88,7 @@ def register_place(candidate: FoundTable, by: User | None = None) -> Table:
 def _check_location(uri: str, name: str) -> tuple[str, str]:
     if not uri.strip():
         msg = "No location was given."
-        raise RequestError(msg, "Name the table's directory or URL.", field="uri")
+        raise RequestError(msg, "Enter the table's directory or URL.", field="uri")
     place = check_table_uri(uri.strip(), field="uri")
     if len(place) > LONGEST_PLACE:
         msg = f"The location has more than {LONGEST_PLACE} characters."
@@ -101,10 +101,8 @@ def _create_table_row(place: str, chosen: str, by: User | None) -> Table:
         with transaction.atomic():
             return Table.objects.create(name=chosen, uri=place, registered_by=by)
     except IntegrityError as error:
-        msg = f"The name {chosen} or the place {place} is registered already."
-        raise TableExistsError(
-            msg, "Choose another name, or open the table that is there."
-        ) from error
+        msg = f"The name {chosen} or the location {place} is already registered."
+        raise TableExistsError(msg, "Choose another name, or open the existing table.") from error
 
 
 def name_place(place: str, naming: str = NAMING, root: str = "") -> str:

@@ -60,8 +60,8 @@ def _resolve_under_roots(uri: str, roots: Iterable[str], variable: str) -> str:
     for root in roots:
         if (place + "/").startswith(_real(root).rstrip("/") + "/"):
             return place
-    msg = f"{uri[:500]} is under none of the places that an administrator allowed."
-    raise PathOutsideRootError(msg, f"Have its root added to {variable}.")
+    msg = f"{uri[:500]} is not under one of the directories or URLs that tables may be in."
+    raise PathOutsideRootError(msg, f"Ask an administrator to add its root to {variable}.")
 
 
 def _real(uri: str) -> str:
@@ -70,5 +70,5 @@ def _real(uri: str) -> str:
         path = local_path(place)
         return place if path is None else str(path.resolve())
     except (OSError, RuntimeError, ValueError) as error:
-        msg = f"{uri[:500]!r} cannot be followed to a real place."
-        raise PathOutsideRootError(msg, "Name a place without circular links.") from error
+        msg = f"{uri[:500]!r} cannot be resolved to a real path."
+        raise PathOutsideRootError(msg, "Use a path without circular links.") from error

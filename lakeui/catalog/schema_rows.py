@@ -171,7 +171,7 @@ def _identity(metadata: dict[str, Any]) -> str:
     text = f"from {values.get('start', '?')} by {values.get('step', '?')}"
     if (highest := values.get("highWaterMark")) is not None:
         text += f", {highest} reached"
-    return f"{text}: writers that insert cannot run at once"
+    return f"{text}: inserts cannot run concurrently"
 
 
 def _invariant(value: object) -> str:

@@ -79,7 +79,7 @@ def next_sync_at(table: Table) -> datetime | None:
     tried_at, tries = table.mirror_tried_at, table.mirror_tries
     if not table.mirror_error_code or tried_at is None:
         return None
-    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    every: float = settings.CELERY_BEAT_SCHEDULE["sync the mirror of every table"]["schedule"]
     pause = min(timedelta(seconds=every * 2 ** min(tries, _MOST_DOUBLINGS)), LONGEST_PAUSE)
     now = timezone.now()
     return tried_at + pause if now - pause < tried_at <= now else None

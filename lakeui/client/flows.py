@@ -80,10 +80,13 @@ def options(url: str, token: str) -> dict[str, Any]:
     place = url or os.environ.get("LAKEUI_URL", "")
     secret = token or os.environ.get("LAKEUI_TOKEN", "")
     if not place.startswith(("http://", "https://")):
-        msg = "Give the server's URL, with http:// or https://, or set LAKEUI_URL."
+        msg = "Pass the server's URL with http:// or https://, or set LAKEUI_URL."
         raise ClientError(msg)
     if not secret.isascii() or not secret.isprintable() or not secret:
-        msg = "Give a token, or set LAKEUI_TOKEN: it is made at tokens/ of the REST interface."
+        msg = (
+            "Pass a token, or set LAKEUI_TOKEN. Tokens are created under tokens/ of the REST "
+            "interface."
+        )
         raise ClientError(msg)
     headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
     return {"base_url": place.rstrip("/"), "headers": headers, "timeout": ANSWER_S}
@@ -177,7 +180,7 @@ def read(call: ClientCall, of: Callable[[Any], T]) -> Flow[T]:
     try:
         return of(response.json())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        detail = "The answer is none of this interface: of a proxy, or of another version."
+        detail = "The answer is not from this interface. It may be from a proxy or another version."
         raise ApiError(
             response.status_code, {"code": "UNEXPECTED_ANSWER", "detail": detail}
         ) from error
@@ -218,7 +221,10 @@ def find_table(name: str) -> Flow[TableRecord]:
         if page.next_token is None:
             break
         query = {**query, "page_token": page.next_token}
-    problem = {"code": "NOT_FOUND", "detail": f"No table {name} that this token may see."}
+    problem = {
+        "code": "NOT_FOUND",
+        "detail": f"There is no table {name}, or this token may not see it.",
+    }
     raise ApiError(404, problem)
 
 
@@ -252,7 +258,7 @@ def request_job(table_id: int, command: Mapping[str, Any], key: str) -> Flow[Job
         ClientError: the key cannot stand in a header.
     """
     if not key.isascii() or (key and not key.isprintable()):
-        msg = f"The idempotency key {key!r} is not of printable ASCII letters."
+        msg = f"The idempotency key {key!r} has characters that are not printable ASCII."
         raise ClientError(msg)
     headers = {"Idempotency-Key": key or uuid.uuid4().hex}
     call = ClientCall("POST", f"{PREFIX}tables/{table_id}/jobs/", body=command, headers=headers)
@@ -290,7 +296,7 @@ def wait_for_job(job_id: str, timeout_s: float | None) -> Flow[JobRecord]:
         if job.has_ended:
             break
         if left <= 0:
-            msg = f"Job {job_id} is {job.state} after {timeout_s:g} seconds, and goes on."
+            msg = f"Job {job_id} is {job.state} after {timeout_s:g} seconds. It continues."
             raise TimeoutError(msg)
         yield from _rest(asked_at, None if until is None else until - monotonic())
     if job.state == JobState.CONFLICTED:

@@ -34,11 +34,11 @@ from lakeui.conflicts.models import Conflict
 AVOIDED_DAYS = 30
 _LEVELS = {level.value: level for level in IsolationLevel}
 VECTORS_COST = (
-    "Writes that run meanwhile fail and streaming readers stop: it changes the metadata. Clients"
-    " that cannot read deletion vectors lose access. Going back means REORG … APPLY (PURGE) and"
-    " dropping the feature."
+    "This changes the metadata: concurrent writes fail, and streaming readers stop. Clients "
+    "that cannot read deletion vectors lose access. To undo it, run REORG … APPLY (PURGE) "
+    "and drop the feature."
 )
-_REWRITE_COST = "The whole table is written again, under another layout: {size} bytes."
+_REWRITE_COST = "The whole table is rewritten with a new layout: {size} bytes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def eligibility_of(table: Table) -> TableEligibility:
     eligibility = assess_eligibility(table) if is_read else None
     return TableEligibility(
         eligible=eligibility.eligible if eligibility else None,
-        obstacle=(eligibility.obstacle or "") if eligibility else "Its log was not read yet.",
+        obstacle=(eligibility.obstacle or "") if eligibility else "Its log has not been read.",
         traces_moves=eligibility.traces_optimize if eligibility else False,
         conditions=tuple(_step(condition, table) for condition in eligibility.conditions)
         if eligibility
@@ -200,8 +200,8 @@ def _step(condition: EligibilityCondition, table: Table) -> AssessedCondition:
 def _list_locked_out_clients(table: Table) -> Iterator[str]:
     if "deletionVectors" in table.reader_features:
         yield (
-            "Readers without deletion vectors: delta-spark before 2.3, Databricks Runtime before"
-            " 12.2 LTS, and any that knows no table features."
+            "Readers without deletion vectors: delta-spark before 2.3, Databricks Runtime "
+            "before 12.2 LTS, and all readers without table features."
         )
     if "rowTracking" in table.writer_features:
         yield "Writers without row tracking: delta-spark before 3.2, and delta-rs."

@@ -90,11 +90,11 @@ class ConflictFilter(django_filters.FilterSet):
     pair = TextFilter(
         method="filter_pair",
         label="Operations",
-        help_text="Operations, that of the aborted write first: UPDATE,DELETE",
+        help_text="A pair of operations, the aborted write first: UPDATE,DELETE",
     )
     table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
     user = TextFilter(
-        method="filter_user", label="Writer", help_text="Either writer, a pipeline by its name too"
+        method="filter_user", label="Writer", help_text="Either writer, or the name of a pipeline"
     )
     since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")
     until = MomentFilter(field_name="occurred_at", lookup_expr="lt", label="Before")

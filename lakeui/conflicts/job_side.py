@@ -69,7 +69,7 @@ class JobSide:
             for mine in self.operations
             for other in theirs
         ]
-        nothing = Forecast(Verdict.NEVER, "it does nothing to this table")
+        nothing = Forecast(Verdict.NEVER, "it does not change this table")
         return max(
             forecasts, key=lambda candidate: FORECASTS.index(candidate.verdict), default=nothing
         )

@@ -61,7 +61,7 @@ def read_aborted(exception: str, said: Any) -> ConflictError:  # noqa: ANN401 - 
     """
     kind = _ERRORS.get(exception)
     if kind is None:
-        what = f"The engine has no conflict {exception[:100]!r}."
+        what = f"The engine has no conflict called {exception[:100]!r}."
         remedy = f"Use one of {', '.join(sorted(_ERRORS))}."
         raise RequestError(what, remedy, field="exception")
     facts = _read(said, ConflictFacts)
@@ -104,16 +104,16 @@ def _faults(said: Any, allowed: Any, place: str) -> Iterator[tuple[str, str]]:  
     if isinstance(said, Mapping) and isinstance(allowed, Mapping):
         for name in said:
             if name not in allowed:
-                yield f"{place}.{name[:100]}", "There is no such field here."
+                yield f"{place}.{name[:100]}", "Unknown field."
             else:
                 yield from _faults(said[name], allowed[name], f"{place}.{name[:100]}")
     elif isinstance(said, list) and isinstance(allowed, list | tuple):
         if len(said) > MAX_ITEMS:
-            yield place, f"The list has {len(said):,} items; up to {MAX_ITEMS:,} are kept."
+            yield place, f"The list has {len(said):,} items, but the limit is {MAX_ITEMS:,}."
         for number, (inner, also) in enumerate(zip(said, allowed, strict=False)):
             yield from _faults(inner, also, f"{place}[{number}]")
     elif isinstance(said, int) and not -MAX_NUMBER <= said <= MAX_NUMBER:
-        yield place, "The number has more than 53 bits."
+        yield place, "The number is larger than 53 bits."
 
 
 def _check_sides(current: ConflictSide, winner: ConflictSide, read_version: int | None) -> None:
@@ -225,8 +225,8 @@ class Checks:
             case "reported":
                 linked = explain_report(_require_field(event, "text"), self._tables, table)
                 if linked.report.conflict is None:
-                    what = "The text tells of no conflict of a Delta table."
-                    raise RequestError(what, "Send the whole text of the error.", field="text")
+                    what = "The text does not describe a conflict of a Delta table."
+                    raise RequestError(what, "Send the complete error message.", field="text")
                 return linked
             case _:
                 pass
@@ -243,8 +243,10 @@ class Checks:
             ("user", winner.user, commit.user_name),
         ):
             if said and said != (logged or _UNNAMED.get(name)):
-                what = f"Version {commit.version} of {table.name} has another {name} in the log."
-                remedy = "Report the conflicts of the table that is registered here."
+                what = (
+                    f"Version {commit.version} of {table.name} has a different {name} in the log."
+                )
+                remedy = "Report conflicts only for the table that is registered here."
                 raise RequestError(what, remedy, field=f"conflict.winner.{name}")
         if commit.committed_at is None:
             return winner
@@ -260,7 +262,7 @@ class Checks:
     def _commit(self, table: Table, version: int, field: str) -> Commit | None:
         """Return the mirrored commit; None if it is not, or no longer, mirrored."""
         if version > (table.version or 0) + MAX_UNSEEN_VERSIONS:
-            what = f"The latest version of {table.name} that is known here is {table.version}."
+            what = f"The latest mirrored version of {table.name} is {table.version}."
             raise RequestError(what, "Sync the table, then send the event again.", field=field)
         key = (table.pk, version)
         if key not in self._commits:
@@ -275,11 +277,13 @@ def _check_times(event: Event, now: datetime) -> None:
     started_at = event.started_at or event.at
     for name, moment in (("at", event.at), ("started_at", started_at)):
         if not now - MAX_AGE <= moment <= now + MAX_AHEAD:
-            what = f"{moment:%Y-%m-%d %H:%M} UTC is more than 90 days ago, or has yet to come."
-            raise RequestError(what, "Set the clock of the machine that reports.", field=name)
+            what = f"{moment:%Y-%m-%d %H:%M} UTC is more than 90 days ago or in the future."
+            raise RequestError(what, "Correct the clock of the reporting machine.", field=name)
     if started_at > event.at:
-        what = "The transaction began after this happened."
-        raise RequestError(what, "Send the time at which it began.", field="started_at")
+        what = "The transaction started after this event."
+        raise RequestError(
+            what, "Send the time at which the transaction started.", field="started_at"
+        )
 
 
 def _require_field(event: Event, field: str) -> Any:  # noqa: ANN401 - of the field's type

@@ -66,8 +66,8 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> RecordC
         active = active_jobs(table).count()
         if active:
             which = "job that changes" if active == 1 else "jobs that change"
-            msg = f"{active} {which} {table.name} did not end yet."
-            raise RequestError(msg, "Wait for them, or cancel them first.", field="table")
+            msg = f"{active} {which} {table.name} must end first."
+            raise RequestError(msg, "Wait until they end, or cancel them first.", field="table")
         kept = count_records(table)
         _record(table, kept, by, reason)
         forget_mirror(table)

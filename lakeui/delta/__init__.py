@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _own = Path(__file__).resolve().parents[2] / "engine" / "__init__.py"
 if not engine.__file__ or Path(engine.__file__).resolve() != _own:
     found = engine.__file__ or str(*engine.__path__[:1])
-    msg = f"{found} is imported as `engine` and hides lakeui's package of this name: rename it."
+    msg = f"{found} is imported as `engine` and hides lakeui's package of the same name. Rename it."
     raise ImportError(msg)
 
 

@@ -42,8 +42,8 @@ def cancel_job(job: Job, by: User | None) -> Job:
         cancel_requested_at=now, state=Case(committing, default=Value(Job.State.CANCELLING))
     )
     if asked:
-        log_event(job.pk, f"Cancelled by {who}" if cancelled else f"{who} asked to cancel")
-        record_act("cancelled" if cancelled else "asked to cancel", by, job)
+        log_event(job.pk, f"Cancelled by {who}" if cancelled else f"{who} requested to cancel")
+        record_act("cancelled" if cancelled else "cancellation requested", by, job)
     elif not active.exists():
         job.refresh_from_db()
         raise JobStateError("cancelled", job.state)  # noqa: EM101 - a word of the sentence
@@ -114,8 +114,10 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
         check_readable(job, Reader(by), "Running this job again")
     may_have_landed = _may_have_landed(job)
     if changed is not None and may_have_landed:
-        msg = "Whether an earlier attempt of this job was committed is not known."
-        raise RequestError(msg, "Run the same statement again first: it finds out.", field="fix")
+        msg = "It is not known whether an earlier attempt of this job was committed."
+        raise RequestError(
+            msg, "First run the same statement again. It detects an earlier commit.", field="fix"
+        )
     command = changed or command_of(job)
     check_allowed(by, command, job.table)
     check_command(command, job.table)

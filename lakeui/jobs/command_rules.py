@@ -73,8 +73,8 @@ def check_command(command: Command, table: Table, *, knows_schema: bool = True) 
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
     if command.table not in ("", ANY_TABLE, table.name, table.uri):
-        msg = f"The statement names {command.table}, and the job is for {table.name}."
-        raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
+        msg = f"The statement changes {command.table}, but the job is for {table.name}."
+        raise RequestError(msg, "Use the same table in both places.", field="table")
     if isinstance(command, Script):
         check_table_uri(table.uri)
         _check_steps(command, table)
@@ -103,8 +103,13 @@ def _check_names(step: Command, table: Table) -> None:
         return
     other = table_called(ANY_TABLE)
     if other is not None and other.pk != table.pk:
-        msg = f"{ANY_TABLE} means {table.name} in this script, and is the name of another table."
-        remedy = f"Name the job's table {table.name}, and the other one by its location."
+        msg = (
+            f"{ANY_TABLE} means {table.name} in this script, but it is also the name of "
+            "another table."
+        )
+        remedy = (
+            f"Use the name {table.name} for the job's table, and the location for the other table."
+        )
         raise RequestError(msg, remedy, field="source.table")
 
 
@@ -174,8 +179,8 @@ def readable_table(name: str, by: User | None, field: str = "source.table") -> T
     """
     named = table_called(name)
     if named is None or (by is not None and not may(by, "view", named)):
-        msg = f"There is no table {name[:200]} to read from."
-        raise RequestError(msg, "Name a registered table.", field=field)
+        msg = f"The source table {name[:200]} does not exist."
+        raise RequestError(msg, "Use a registered table.", field=field)
     return named
 
 

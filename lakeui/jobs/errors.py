@@ -9,7 +9,8 @@ class ReadOnlyError(EngineError, code="LAKE_READ_ONLY", sqlstate="25006"):
 
     def __init__(self) -> None:
         super().__init__(
-            "This installation is read-only.", "Ask an administrator to start it without READ_ONLY."
+            "This installation is read-only.",
+            "Ask an administrator to restart it without READ_ONLY.",
         )
 
 
@@ -18,8 +19,8 @@ class NotPermittedError(EngineError, code="LAKE_NOT_PERMITTED", sqlstate="42501"
 
     def __init__(self, what: str, action: str, table: str) -> None:
         super().__init__(
-            f"{what} needs the right to {action} {table}.",
-            "Ask an administrator for a role that has it.",
+            f"{what} requires the right to {action} {table}.",
+            "Ask an administrator for a role with this right.",
         )
         self.action, self.table = action, table
 
@@ -29,8 +30,8 @@ class RequesterGoneError(EngineError, code="LAKE_REQUESTER_GONE", sqlstate="4250
 
     def __init__(self) -> None:
         super().__init__(
-            "The person who requested this job has no account any more. Nothing was written.",
-            "Run it again as somebody who may.",
+            "The person who requested this job no longer has an account. Nothing was written.",
+            "Ask a person with the right to run it again.",
         )
 
 
@@ -40,7 +41,7 @@ class IdempotencyMismatchError(RequestError, code="LAKE_IDEMPOTENCY_KEY_REUSED")
     def __init__(self, key: str) -> None:
         super().__init__(
             f"The idempotency key {key!r} was used for a different request.",
-            "Send the same request again, or draw a new key.",
+            "Send the same request again, or use a new key.",
             field="idempotency_key",
         )
 
@@ -50,8 +51,8 @@ class UploadNotFoundError(RequestError, code="LAKE_UPLOAD_NOT_FOUND"):
 
     def __init__(self, uri: str) -> None:
         super().__init__(
-            f"There is no uploaded file of yours at {uri[:500]}.",
-            "Send the file, then name the place that the answer gives: a file, not its folder.",
+            f"You have no uploaded file at {uri[:500]}.",
+            "Upload the file, then use the file path that the answer contains.",
             field="source.uri",
         )
 
@@ -61,8 +62,8 @@ class TooManyJobsError(RequestError, code="LAKE_TOO_MANY_JOBS"):
 
     def __init__(self, noun: str, limit: int) -> None:
         super().__init__(
-            f"You already have {count_noun(limit, f'unfinished {noun}')}, the most allowed at a time.",
-            "Wait for one to end, or cancel it.",
+            f"You already have {count_noun(limit, f'unfinished {noun}')}, which is the limit.",
+            "Wait until one ends, or cancel one.",
         )
         self.limit = limit
 
@@ -81,7 +82,8 @@ class TimeLimitError(OperationCancelledError, code="LAKE_TIME_LIMIT"):
     def __init__(self, seconds: int) -> None:
         super().__init__(
             f"The job was stopped at its time limit of {seconds:,} s.",
-            "Request a longer time limit, or less work at once: fewer partitions, a narrower condition.",
+            "Request a longer time limit, or process less at a time: fewer partitions or a "
+            "narrower condition.",
         )
         self.time_limit_s = seconds
 
@@ -90,4 +92,4 @@ class LeaseLostError(OperationCancelledError, code="LAKE_LEASE_LOST"):
     """Another worker has the job now: this one may no longer write to its row."""
 
     def __init__(self) -> None:
-        super().__init__("The lease of this job went to another worker.")
+        super().__init__("Another worker has taken the lease of this job.")

@@ -134,7 +134,7 @@ def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool
 
 
 def _note_broker_down(job: Job, error: Exception) -> None:
-    message = "The broker cannot be reached: the job stays queued and is sent when it is back"
+    message = "The broker is unreachable. The job stays queued and is sent when the broker is back"
     if not JobEvent.objects.filter(job=job, message=message).exists():
         log_event(job.pk, message, JobEvent.Level.WARNING, error=type(error).__name__)
 
@@ -263,7 +263,9 @@ def check_retries(retries: int) -> int:
     """
     if not 0 <= retries <= settings.JOB_MAX_RETRIES:
         msg = f"{retries} retries were requested."
-        raise RequestError(msg, f"Ask for 0 to {settings.JOB_MAX_RETRIES}.", field="retries")
+        raise RequestError(
+            msg, f"Request 0 to {settings.JOB_MAX_RETRIES} retries.", field="retries"
+        )
     return retries
 
 

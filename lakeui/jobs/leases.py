@@ -65,7 +65,9 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
             return None
         job = Job.objects.select_related("table", "requested_by").get(pk=job_id)
         JobAttempt.objects.create(job=job, number=job.attempts, worker=worker, started_at=now)
-        does = "looks for an earlier one's commit" if job.cancel_requested_at else "started"
+        does = (
+            "looks for the commit of an earlier attempt" if job.cancel_requested_at else "started"
+        )
         log_event(job_id, f"Attempt {job.attempts} {does}", worker=worker)
     return Lease(job, worker, job.fence, job.attempts)
 
@@ -202,8 +204,8 @@ def _give_up_fields(losses: int, why: str) -> dict[str, Any]:
         "finished_at": timezone.now(),
         "error_code": "LAKE_WORKER_LOST",
         "error_message": (
-            f"{losses} attempts at this job were lost. The last one: {why} Check the workers' "
-            "logs, then retry it: a commit that it may have made is recognised."
+            f"{losses} attempts of this job were lost. The last error: {why} Check the "
+            "workers' logs, then retry the job. It detects a commit of an earlier attempt."
         ),
     }
 

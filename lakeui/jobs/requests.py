@@ -66,8 +66,8 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     with transaction.atomic():
         made = _check_request(command, table, requested_by)
         if made and options.dry_run:
-            msg = f"{made[0].name} is not there yet: a dry run cannot go on with it."
-            raise RequestError(msg, "Leave DRY RUN out, or create it first.", field="steps")
+            msg = f"{made[0].name} does not exist yet, so a dry run cannot use it."
+            raise RequestError(msg, "Remove DRY RUN, or create the table first.", field="steps")
         return take_job(table, command, requested_by, options)
 
 
@@ -125,7 +125,7 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
     """
     command = Command.from_parameters(kind, dict(parameters))
     if not isinstance(command, Create | Clone):
-        msg = f"{command.label} makes no table."
+        msg = f"{command.label} does not create a table."
         raise RequestError(msg, "Use create or clone.", field="kind")
     check_allowed(requested_by, command, None)
     options = JobOptions(idempotency_key=idempotency_key, reason=reason)
@@ -149,14 +149,16 @@ def new_table(name: str, description: str, by: User | None) -> Table:
     if not _NAME.match(name):
         msg = f"{name[:200]!r} cannot be a table's name."
         raise RequestError(
-            msg, "Use letters, digits, _ and -, in up to four parts with dots.", field="name"
+            msg,
+            "Use letters, digits, _ and -, in up to four parts separated by dots.",
+            field="name",
         )
     uri = check_table_uri("/".join((str(settings.LAKE_HOME).rstrip("/"), *name.split("."))))
     inside = Q(uri__startswith=f"{uri}/")
     parts = uri.split("/")
     around = Q(uri__in=["/".join(parts[:end]) for end in range(1, len(parts))])
     if Table.objects.filter(Q(name=name) | Q(uri=uri) | inside | around).exists():
-        msg = f"There is a table {name} already, or one that its place would overlap."
+        msg = f"The table {name} already exists, or its location would overlap with another table."
         raise TableExistsError(msg, "Choose another name.")
     return Table.objects.create(name=name, uri=uri, description=description, registered_by=by)
 

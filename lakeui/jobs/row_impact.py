@@ -25,7 +25,7 @@ from lakeui.catalog.command_tables import reads_itself
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 
-_UNTIL_VACUUM = "Versions before it keep them until VACUUM deletes their files."
+_UNTIL_VACUUM = "Earlier versions keep them until VACUUM deletes their files."
 
 
 def asks_name(command: Command, rehearsal: Job | None = None) -> bool:
@@ -71,22 +71,22 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
         yield from _describe_restore(table, command)
     elif isinstance(command, Vacuum):
         yield "Versions that need the deleted files can no longer be read or restored."
-        yield "A dry run names the files, their size and the versions."
+        yield "A dry run lists the files, their size and the versions."
     elif _removes_all(command):
         rows = (
-            "All rows" if table.row_count is None else f"All {count_noun(table.row_count, 'row')}"
+            "all rows" if table.row_count is None else f"all {count_noun(table.row_count, 'row')}"
         )
         again = (
-            "; the rows that the query selects are written again"
+            ", and writes the rows that the query selects again"
             if reads_itself(command, table)
             else ""
         )
         files = count_noun(table.file_count, "file")
-        yield f"{rows} in {files} leave the table{again}. {_UNTIL_VACUUM}"
+        yield f"This removes {rows} in {files}{again}. {_UNTIL_VACUUM}"
         if command.operation.replaces_table:
-            yield "The columns, properties and partitioning of the table give way too."
+            yield "The columns, properties and partitioning of the table are also replaced."
     else:
-        yield f"Rows that match leave the table or change; a dry run counts them. {_UNTIL_VACUUM}"
+        yield f"Matching rows are removed or changed. A dry run counts them. {_UNTIL_VACUUM}"
 
 
 def _removes_all(command: Command) -> bool:
@@ -100,7 +100,7 @@ def _describe_restore(table: Table, command: Restore) -> Iterator[str]:
     if version is None:
         version = _version_at(table, command.timestamp or "")
     if version is None or table.version is None:
-        yield "Which version that is, a dry run tells."
+        yield "A dry run shows the version."
         return
     undone = table.commits.filter(version__gt=version).order_by()
     sums = undone.aggregate(
@@ -112,15 +112,18 @@ def _describe_restore(table: Table, command: Restore) -> Iterator[str]:
         marked=Sum("rows_deleted_by_vectors"),
     )
     if not sums["n"]:
-        yield "No later version is on record: nothing would be undone."
+        yield "There is no later version, so nothing would be undone."
         return
     span = f"v{sums['first']}" if sums["n"] == 1 else f"v{sums['first']} to v{sums['last']}"
     yield f"Undoes {count_noun(sums['n'], 'version')}, {span}, of {count_noun(sums['writers'], 'writer')}."
     if sums["rows"]:
-        yield f"Up to {count_noun(sums['rows'], 'row')} written since leave the table. {_UNTIL_VACUUM}"
+        yield (
+            f"This removes up to {count_noun(sums['rows'], 'row')} written after that "
+            f"version. {_UNTIL_VACUUM}"
+        )
     if sums["marked"]:
-        yield f"{count_noun(sums['marked'], 'row')} deleted since come back."
-    yield "Files that VACUUM has deleted since cannot come back: RESTORE then fails and changes nothing."
+        yield f"This restores {count_noun(sums['marked'], 'row')} deleted after that version."
+    yield "RESTORE fails and changes nothing if VACUUM has deleted files of that version."
 
 
 def _version_at(table: Table, text: str) -> int | None:

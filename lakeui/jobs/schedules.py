@@ -239,15 +239,15 @@ def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]
 def _try_request_job(schedule: Schedule) -> tuple[Job | None, str]:
     """Return its job, or why there is none. A failed request must not stop the others."""
     if schedule.last_job is not None and schedule.last_job.is_active:
-        return None, "Left out: the job before it had not ended."
+        return None, "Skipped, because the previous job had not ended."
     try:
         with transaction.atomic():
             return _request_job(schedule), ""
     except EngineError as error:
         return None, str(error)
     except Exception as error:
-        logger.exception("Schedule %s made no job", schedule.pk)
-        return None, f"An internal error: {type(error).__name__}. The worker's log has more."
+        logger.exception("Schedule %s created no job", schedule.pk)
+        return None, f"Internal error {type(error).__name__}. The worker's log has the details."
 
 
 def _request_job(schedule: Schedule) -> Job:
@@ -269,7 +269,7 @@ def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> N
         with transaction.atomic():
             schedule.save(update_fields=changed)
     except IntegrityError as error:
-        msg = f"{schedule.table.name} has a schedule called {schedule.name} already."
+        msg = f"{schedule.table.name} already has a schedule called {schedule.name}."
         raise RequestError(msg, "Choose another name.", field="name") from error
 
 

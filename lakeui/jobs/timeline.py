@@ -27,7 +27,7 @@ def span_ms(start: datetime, end: datetime) -> int:
     return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)
 
 
-HOLDING, WAITING = "holding for another job", "waiting for another job"
+HOLDING, WAITING = "held for another job", "waiting for another job"
 """Steps of a rehearsed conflict: of the job to be aborted, and of the other one."""
 
 

@@ -32,4 +32,4 @@ def record_act(did: str, by: User | None, job: Job | None = None, name: str = ""
                 additional_data={"did": did},
             )
     except DatabaseError:
-        logger.exception("An act could not be written to the audit log")
+        logger.exception("An action could not be written to the audit log")

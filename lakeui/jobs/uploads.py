@@ -81,8 +81,8 @@ def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
         raise
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
-        msg = f"The upload could not be kept: {error.strerror}."
-        raise StorageError(msg, "Free some disk space, then send it again.") from error
+        msg = f"The upload could not be stored: {error.strerror}."
+        raise StorageError(msg, "Free some disk space, then send the file again.") from error
     record_act(SENT_FILE, by, name=upload.name)
     return upload
 
@@ -169,8 +169,10 @@ def _check_sender(by: User) -> None:
 def _safe_name(sent: str) -> str:
     base = PurePosixPath(sent.replace("\\", "/")).name
     if not format_of(base):
-        msg = f"{base[:100]!r} is of no format that can be loaded."
-        raise RequestError(msg, f"Send a file that ends in .{', .'.join(FORMATS)}.", field="file")
+        msg = f"The format of {base[:100]!r} cannot be loaded."
+        raise RequestError(
+            msg, f"Send a file with the extension .{', .'.join(FORMATS)}.", field="file"
+        )
     return _UNSAFE.sub("_", base).lstrip("._")[-120:]
 
 
@@ -178,11 +180,11 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
     size = file.size or 0
     if size == 0:
         msg = "The file is empty."
-        raise RequestError(msg, "Send one that holds rows.", field="file")
+        raise RequestError(msg, "Send a file that has rows.", field="file")
     if size > settings.MAX_UPLOAD_BYTES:
-        msg = f"The file has {size:,} bytes; at most {settings.MAX_UPLOAD_BYTES:,} are taken."
+        msg = f"The file has {size:,} bytes, but the limit is {settings.MAX_UPLOAD_BYTES:,}."
         raise RequestError(
-            msg, "Split it, or put it under a root in SOURCE_ROOTS and name its path.", field="file"
+            msg, "Split it, or put it under a root in SOURCE_ROOTS and use its path.", field="file"
         )
 
 
@@ -241,9 +243,9 @@ def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:
         )
         return dict(json.loads(done.stdout))
     except (subprocess.SubprocessError, ValueError) as error:
-        msg = "The first rows of the file take more memory or time than a preview may."
+        msg = "The first rows of the file need more memory or time than a preview allows."
         remedy = (
-            "Write it again in smaller row groups, or use Job: Create, which shows no rows first."
+            "Rewrite the file with smaller row groups, or use a Create job, which shows no preview."
         )
         raise RequestError(msg, remedy, field="file") from error
 

@@ -83,7 +83,7 @@ def findings(place: Installation) -> Iterator[CheckupFinding]:
     works: dict[str, bool] = {}
     for name, needs, check in _CHECKS:
         missing = [need for need in needs if not works.get(need, True)]
-        problem = f"Not checked: {missing[0]} comes first." if missing else check()
+        problem = f"Not checked, because {missing[0]} failed." if missing else check()
         works[name] = not problem
         is_set_up = bool(problem or _IS_SET_UP.get(name, lambda: True)())
         yield CheckupFinding(name, problem, _remedy(name, place) if problem else "", is_set_up)
@@ -150,7 +150,7 @@ def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
 def zone_problem(zones: Collection[str]) -> str:
     """Empty if this machine knows the usual time zones."""
     missing = [name for name in _ZONES if name not in zones]
-    return f"This machine does not know the time zone {missing[0]}." if missing else ""
+    return f"This machine does not have the time zone {missing[0]}." if missing else ""
 
 
 def roots_problem() -> str:
@@ -158,7 +158,7 @@ def roots_problem() -> str:
     for root in settings.TABLE_ROOTS:
         path = local_path(root)
         if path is not None and not Path(path).is_dir():
-            return f"{root} is no directory."
+            return f"{root} is not a directory."
         try:
             next(iter(open_store(root, storage_options(root)).list_from("", "")), None)
         except EngineError as error:
@@ -174,7 +174,7 @@ def jar_problem() -> str:
         if connector is None or os.environ.get("SPARK_JARS"):  # compose sets it, mostly empty
             continue
         if not has_connector(settings.SPARK_CONNECTORS, connector):
-            return f"Spark cannot read {root}: the jars of {connector.name} are not here."
+            return f"Spark cannot read {root}, because the jars of {connector.name} are missing."
     return ""
 
 
@@ -187,7 +187,7 @@ def cluster_problem() -> str:
     if master.startswith("yarn"):
         folders = [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
         there = any(folder and (Path(folder) / "yarn-site.xml").is_file() for folder in folders)
-        return "" if there else "No yarn-site.xml is in the directory that HADOOP_CONF_DIR names."
+        return "" if there else "The directory in HADOOP_CONF_DIR has no yarn-site.xml."
     if master.startswith("k8s://"):
         scheme, _, rest = master.removeprefix("k8s://").rpartition("://")
         address = rest.partition("/")[0]
@@ -201,7 +201,7 @@ def cluster_problem() -> str:
 
 
 def _first_reached(what: str, master: str, addresses: list[str]) -> str:
-    problem = f"{master} names no host and port."
+    problem = f"{master} has no host and port."
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
@@ -232,7 +232,7 @@ def lineage_problem() -> str:
     if faults := check_lineage():
         return f"{faults[0].msg.rstrip('.')}."
     problem = reach_problem(settings.LINEAGE_URL, _LONG_S) if settings.LINEAGE_URL else ""
-    return f"Lineage goes nowhere: {problem.rstrip('.')}." if problem else ""
+    return f"Lineage events cannot be sent: {problem.rstrip('.')}." if problem else ""
 
 
 def _other_clocks() -> Iterator[tuple[str, datetime]]:
@@ -277,35 +277,39 @@ _IS_SET_UP: Mapping[str, Callable[[], bool]] = {
 }
 """Optional parts of an installation."""
 _EMBEDDED_REMEDIES: Mapping[str, str] = {
-    "database": "Run manage.py migrate, or manage.py up, which does; check that the disk is whole.",
+    "database": "Run manage.py migrate or manage.py up, and check the disk for errors.",
     "broker": "Run manage.py up: it starts the broker.",
     "workers": "Run manage.py up: it starts the workers.",
     "versions": "Stop manage.py up and start it again.",
-    "clocks": "Set this machine's clock, and have it kept by NTP.",
+    "clocks": "Set this machine's clock, and synchronize it with NTP.",
     "disk": "Free space, or set LAKEUI_HOME to another disk.",
-    "storage": "Make the directory, or start manage.py up with other TABLE_ROOTS.",
+    "storage": "Create the directory, or start manage.py up with other TABLE_ROOTS.",
 }
 _DEPLOYED_REMEDIES: Mapping[str, str] = {
-    "database": "Check DATABASE_URL and that the database runs; run manage.py migrate.",
-    "broker": "Check BROKER_URL and that Redis runs; jobs wait in the database meanwhile.",
-    "workers": "Start them: celery -A workers.celery worker -Q light (and -Q reads, -Q spark), or docker "
-    "compose up -d; see their logs.",
-    "versions": "Stop the workers named, install this release there, and start them again.",
-    "clocks": "Have NTP keep the clocks of all machines: leases and schedules go by them.",
-    "disk": "Free space on that volume, or enlarge it; SPARK_LOCAL_DIRS moves Spark's scratch files.",
-    "storage": "Check TABLE_ROOTS and TABLE_STORAGE_OPTIONS, and mounts, in every process.",
+    "database": "Check DATABASE_URL and that the database is running. Run manage.py migrate.",
+    "broker": "Check BROKER_URL and that Redis is running. Until then, jobs wait in the database.",
+    "workers": "Start them: celery -A workers.celery worker -Q light (and -Q reads, -Q spark), or "
+    "docker compose up -d. See their logs.",
+    "versions": "Stop these workers, install this release there, and start them again.",
+    "clocks": "Synchronize the clocks of all machines with NTP. Leases and schedules depend on "
+    "them.",
+    "disk": "Free space on this volume, or enlarge it. SPARK_LOCAL_DIRS sets the place of "
+    "Spark's temporary files.",
+    "storage": "Check TABLE_ROOTS, TABLE_STORAGE_OPTIONS and the mounts in every process.",
 }
 _REMEDIES: Mapping[str, str] = {
-    "Java": "Install Java 17 or later where Spark workers run, or set JAVA_HOME.",
-    "cluster": "Check SPARK_MASTER (on YARN HADOOP_CONF_DIR), that the cluster runs, and the network.",
-    "jars": "Run manage.py connectors NAME --fetch where Spark workers run, and start them again.",
+    "Java": "Install Java 17 or later on the machines of Spark workers, or set JAVA_HOME.",
+    "cluster": "Check SPARK_MASTER (on YARN, HADOOP_CONF_DIR), the cluster and the network.",
+    "jars": "Run manage.py connectors NAME --fetch on the machines of Spark workers, and restart "
+    "the workers.",
     "time zone": "Install the system's tzdata, or pip install tzdata.",
-    "home": "Make it writable, or set LAKEUI_HOME to a directory that is.",
+    "home": "Make it writable, or set LAKEUI_HOME to a writable directory.",
     "mail": "Check EMAIL_URL (host, port, smtp+tls:// or smtp+ssl://, user and password) and "
-    "EMAIL_FROM, and that this machine reaches the server.",
+    "EMAIL_FROM, and that this machine can reach the server.",
     "lineage": "Check OPENLINEAGE_URL, OPENLINEAGE_ENDPOINT and OPENLINEAGE_API_KEY, that this "
-    "machine reaches the server or may write the file, and that lakeui[server,lineage] is installed.",
-    "sign-on": "Check OIDC_ISSUER, and that this machine reaches it.",
+    "machine can reach the server or write the file, and that lakeui[server,lineage] is "
+    "installed.",
+    "sign-on": "Check OIDC_ISSUER, and that this machine can reach it.",
 }
 
 

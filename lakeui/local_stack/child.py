@@ -122,7 +122,7 @@ class Child:
             self._pause_s = _FIRST_PAUSE_S
         self._start_at = self._clock.monotonic_s() + self._pause_s
         report = (
-            f"{self.program.name} ended with {code}; it starts again in {self._pause_s:.0f} s "
+            f"{self.program.name} ended with {code} and restarts in {self._pause_s:.0f} s "
             f"(log: {self.log})"
         )
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

@@ -33,13 +33,13 @@ def explain_database_error(error: Error, command: str) -> str:
     """
     connection.close()
     if problem := unreachable_problem():
-        return f"{problem} Check DATABASE_URL and that the database runs."
+        return f"{problem} Check DATABASE_URL and that the database is running."
     if command != "migrate" and (problem := _not_migrated()):
         return f"The database is not migrated: {problem} Run manage.py migrate."
     if isinstance(error, OperationalError | InterfaceError):
         return (
-            f"The database refused: {first_line(error)}. See that it is neither locked, read-only "
-            "nor full, and run the command again."
+            f"The database refused: {first_line(error)}. Check that it is not locked, "
+            "read-only or full, and run the command again."
         )
     return ""
 

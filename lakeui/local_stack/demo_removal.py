@@ -97,19 +97,19 @@ def remove_demo(by: User | None) -> Demo:
 def _check(demo: Demo) -> None:
     if demo.active_count:
         jobs = "1 job" if demo.active_count == 1 else f"{demo.active_count} jobs"
-        msg = f"{jobs} of the demo did not end yet; no others follow."
-        raise RequestError(msg, "Wait for them, or cancel them, then remove the demo again.")
+        msg = f"{jobs} of the demo must end first. No new jobs start."
+        raise RequestError(msg, "Wait until they end, or cancel them. Then remove the demo again.")
     for table in demo.tables:
         place = local_path(table.uri) or table.uri
         inside = Q(path__contains=f"{place}/") | Q(path__contains=quote(f"{place}/"))
         others = LiveFile.objects.exclude(table__in=demo.tables)
         reader = others.filter(inside).select_related("table").first()
         if reader is not None:
-            msg = f"{reader.table.name} reads files of {table.name}, which is of the demo."
-            raise RequestError(msg, "Clone it deep, or unregister it first.")
+            msg = f"{reader.table.name} reads files of {table.name}, which is a demo table."
+            raise RequestError(msg, "Make a deep clone of it, or unregister it first.")
         if (inner := _table_inside(table.uri)) is not None:
-            msg = f"{inner} is a table inside {table.name}, which is of the demo."
-            raise RequestError(msg, "Move it out of that directory, or delete it, first.")
+            msg = f"The table {inner} is inside {table.name}, which is a demo table."
+            raise RequestError(msg, "First move it out of that directory, or delete it.")
 
 
 def _table_inside(uri: str) -> Path | None:

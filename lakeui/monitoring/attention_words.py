@@ -43,7 +43,7 @@ def describe_unreadable_table(item: AttentionItem) -> AttentionText:
     if item.table is None:
         return AttentionText(
             title=f"{format_count(item.facts['tables'])} tables cannot be read",
-            text=f"Each fails with {item.facts['mirror_error_code']}.",
+            text=f"The error of each is {item.facts['mirror_error_code']}.",
             step="Tables",
             address=f"{reverse('table-list')}?health=unreachable",
             key=item.facts["mirror_error_code"],
@@ -66,7 +66,7 @@ def describe_outlived_erasure(item: AttentionItem) -> AttentionText:
     count = f"Up to {format_count(rows)} rows" if rows else "Rows"
     condition = f" {plain_condition(facts['predicate'])}" if facts["predicate"] else ""
     return AttentionText(
-        title=f"{count} may have outlived an erasure in {TABLE}",
+        title=f"{count} may have survived a DELETE in {TABLE}",
         text=f"They were appended in v{item.version} while {facts['delete_writer'] or 'another writer'} "
         f"was deleting{condition}. WriteSerializable orders that append after v{facts['delete_version']}.",
         step="Show order",
@@ -125,10 +125,10 @@ def describe_wasted_time(item: AttentionItem) -> AttentionText:
 def describe_metadata_change(item: AttentionItem) -> AttentionText:
     """Word one change of the metadata that aborted several writes."""
     table, facts = _table(item), item.facts
-    who = facts["winner_user_name"] or "a writer that left no name"
+    who = facts["winner_user_name"] or "an unnamed writer"
     operations = " and ".join(_each(facts["aborted_operations"])) or f"{facts['aborted']} writes"
     return AttentionText(
-        title=f"One {facts['winner_operation'] or 'change of the metadata'} cost "
+        title=f"One {facts['winner_operation'] or 'change of the metadata'} aborted "
         f"{format_count(facts['aborted'])} writes on {TABLE}",
         text=f"v{item.version} by {who} was committed while {operations} ran: "
         f"{format_duration(facts['wasted_ms'])} and {format_bytes(facts['wasted_bytes'])} "
@@ -185,7 +185,7 @@ def describe_silent_worker(item: AttentionItem) -> AttentionText:
     jobs = item.facts["jobs"]
     others = f" and of {_plural(jobs - 1, 'more job', 'more jobs')}" if jobs > 1 else ""
     return AttentionText(
-        title=f"The worker of {_kind(item)} on {TABLE}{others} fell silent",
+        title=f"The worker of {_kind(item)} on {TABLE}{others} sends no heartbeat",
         text=f"{item.facts['worker'] or 'It'} sent no heartbeat within its lease.",
         step="Open job",
         address=_job(item),
@@ -216,7 +216,7 @@ def describe_vacuum_due(item: AttentionItem) -> AttentionText:
     files = _plural(facts["vacuum_file_count"], "file", "files")
     return AttentionText(
         title=f"VACUUM can delete {format_bytes(facts['vacuum_bytes'])} of {TABLE} now",
-        text=f"{files} past the retention, which only older versions need.{when}",
+        text=f"{files} older than the retention, which only older versions need.{when}",
         step="Dry run",
         address=f"{reverse('job-new')}?table={table.pk}&kind=vacuum&dry_run=on",
         asks_job=True,
@@ -227,13 +227,13 @@ def describe_quiet_mirror(item: AttentionItem) -> AttentionText:
     """Word a table that was not synced lately, or many of them."""
     if item.table is None:
         return AttentionText(
-            title=f"{format_count(item.facts['tables'])} tables were not synced lately",
+            title=f"{format_count(item.facts['tables'])} tables were not synced recently",
             text="Later versions may have been committed.",
             step="Monitoring",
             address=reverse("monitoring"),
         )
     return AttentionText(
-        title=f"{TABLE} was not synced lately",
+        title=f"{TABLE} was not synced recently",
         text=f"{_describe_mirror_age(item.table)} Later versions may have been committed.",
         step="Try now",
         address=reverse("table-refresh", args=[item.table.pk]),
@@ -246,7 +246,7 @@ def describe_new_tables(item: AttentionItem) -> AttentionText:
     count = _plural(item.facts["new_tables"], "new table", "new tables")
     return AttentionText(
         title=f"{count} below {item.facts['root']}",
-        text="A repeated search found what nobody registered.",
+        text="A repeated search found tables that are not registered.",
         step="Open search",
         address=f"{reverse('table-discover')}?run={item.facts['discovery_id']}",
         key=str(item.facts["discovery_id"]),
@@ -264,7 +264,7 @@ def _why_aborted(table: Table, facts: Mapping[str, int]) -> str:
     file_level, month = facts.get("file_level_30_days", 0), facts.get("aborted_30_days", 0)
     counted = f"{format_count(file_level)} of the {format_count(month)} in 30 days"
     if table.row_level_eligible:
-        return f"Row-level concurrency is on; {counted} were aborted at file level all the same."
+        return f"Row-level concurrency is on, but {counted} were aborted at file level."
     reason = (table.row_level_reason or "not eligible").rstrip(".")
     if "judged_30_days" in facts:
         return f"No row-level concurrency: {reason}. {_would_pass(facts)}"
@@ -286,7 +286,10 @@ def _would_pass(facts: Mapping[str, int]) -> str:
 def _quiet(hours: list[int] | None) -> str:
     if not hours:
         return ""
-    return f" Nobody committed here between {hours[0]:02}:00 and {hours[1]:02}:00 UTC in 7 days."
+    return (
+        f" There were no commits between {hours[0]:02}:00 and {hours[1]:02}:00 UTC in the "
+        "last 7 days."
+    )
 
 
 def _each(operations: list[str]) -> list[str]:
@@ -323,7 +326,7 @@ def _job_key(item: AttentionItem) -> str:
 
 
 def _job_error(item: AttentionItem) -> str:
-    return (item.job.error_message if item.job else "") or "The worker left no reason."
+    return (item.job.error_message if item.job else "") or "The worker recorded no reason."
 
 
 def _plural(count: int, one: str, many: str) -> str:

@@ -94,7 +94,7 @@ def record_failed_sign_in(name: str, code: str) -> None:
     """
     user = _find_user(name)
     if user is None:
-        logger.warning("A sign-in by a name that nobody has was refused: %s", code)
+        logger.warning("A sign-in with an unknown user name was refused: %s", code)
         return
     logger.warning("A sign-in as user %s was refused: %s", user.pk, code)
     _record(**_person(user), action=LogEntry.Action.ACCESS, additional_data={"refused": code})

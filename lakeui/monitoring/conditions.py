@@ -9,7 +9,7 @@ class Condition(TextChoices):
     `lakeui.monitoring.attention.CONDITIONS` judges and words each.
     """
 
-    REORDERED = "reordered", "Rows outlived an erasure"
+    REORDERED = "reordered", "Rows survived a DELETE"
     UNREACHABLE = "unreachable", "A table cannot be read"
     OUTCOME_UNKNOWN = "outcome_unknown", "A commit's outcome is unknown"
     STREAM_STOPPED = "stream_stopped", "A stream stopped"
@@ -19,7 +19,7 @@ class Condition(TextChoices):
     FAILED_JOB = "failed_job", "A job failed"
     FAILING_SCHEDULE = "failing_schedule", "A schedule fails"
     JOBS_WAIT = "jobs_wait", "Jobs wait"
-    WORKER_SILENT = "worker_silent", "A worker is silent"
+    WORKER_SILENT = "worker_silent", "A worker sends no heartbeat"
     SMALL_FILES = "small_files", "Small files"
     VACUUM_DUE = "vacuum_due", "VACUUM is due"
     MIRROR_QUIET = "mirror_quiet", "The mirror is behind"

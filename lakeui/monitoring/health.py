@@ -67,8 +67,12 @@ def _can_render() -> bool:
 
 
 _PARTS: tuple[tuple[str, Callable[[], bool], str], ...] = (
-    ("database", _database_answers, "Check DATABASE_URL and that the database runs."),
+    ("database", _database_answers, "Check DATABASE_URL and that the database is running."),
     ("migrations", _is_migrated, "Run manage.py migrate."),
-    ("pages", _can_render, "Install the package whole: its templates are missing."),
-    ("broker", broker_answers, "Check BROKER_URL and that the broker runs; jobs wait meanwhile."),
+    ("pages", _can_render, "Install the complete package: its templates are missing."),
+    (
+        "broker",
+        broker_answers,
+        "Check BROKER_URL and that the broker is running. Until then, jobs wait.",
+    ),
 )

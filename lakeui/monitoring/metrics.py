@@ -44,7 +44,7 @@ def histograms() -> Iterator[Metric]:
     """Yield histograms of commits, conflict checks, jobs and queue times, without dry runs."""
     yield _stage_metric(
         "lakeui_commit_duration_seconds",
-        "Writing a version to the log, all tries of an attempt.",
+        "Writing a version to the log, including all tries of an attempt.",
         COMMIT_STAGE,
     )
     yield _stage_metric(
@@ -133,7 +133,7 @@ class LakeCollector(Collector):
 def _transactions() -> Iterator[Metric]:
     family = CounterMetricFamily(
         "lakeui_transactions",
-        "Attempts to commit by how they ended; resolved ones are committed too.",
+        "Attempts to commit by outcome. Resolved attempts also count as committed.",
         labels=["table", "outcome"],
     )
     attempts = JobAttempt.objects.filter(job__dry_run=False).values(name=F("job__table__name"))
@@ -196,7 +196,7 @@ TABLE_GAUGES = {
     "files": ("file_count", "Live files."),
     "size_bytes": ("size_bytes", "Bytes of live files."),
     "small_files": ("small_file_count", "Live files below the small-file size."),
-    "deleted_rows": ("deleted_row_count", "Rows that deletion vectors hide."),
+    "deleted_rows": ("deleted_row_count", "Rows that deletion vectors mark as deleted."),
 }
 """By name: the table's field, and the help text. Only names of histograms end in `_count`."""
 
@@ -217,7 +217,9 @@ def _tables() -> Iterator[Metric]:
 
 def _ages(what: str, moments: dict[str, datetime | None], now: datetime) -> Metric:
     family = GaugeMetricFamily(
-        f"lakeui_table_seconds_since_{what}", f"Since the last {what} on record.", labels=["table"]
+        f"lakeui_table_seconds_since_{what}",
+        f"Seconds since the last recorded {what}.",
+        labels=["table"],
     )
     for name, at in moments.items():
         if at is not None:
@@ -227,10 +229,10 @@ def _ages(what: str, moments: dict[str, datetime | None], now: datetime) -> Metr
 
 def _mirror(tables: list[Table], now: datetime) -> Iterator[Metric]:
     lag = GaugeMetricFamily(
-        "lakeui_mirror_lag_seconds", "Since the mirror last saw the log.", labels=["table"]
+        "lakeui_mirror_lag_seconds", "Seconds since the mirror last read the log.", labels=["table"]
     )
     failed = GaugeMetricFamily(
-        "lakeui_mirror_failed", "1 where the log cannot be read.", labels=["table", "code"]
+        "lakeui_mirror_failed", "1 if the log cannot be read.", labels=["table", "code"]
     )
     for table in tables:
         if (seconds := mirror_lag_s(table, now)) is not None:
@@ -247,9 +249,9 @@ def _jobs() -> Iterator[Metric]:
     for row in counted.order_by("kind", "state"):
         jobs.add_metric([row["kind"], row["state"]], row["count"])
     yield jobs
-    depth = GaugeMetricFamily("lakeui_queue_depth", "Jobs that wait.", labels=["queue"])
+    depth = GaugeMetricFamily("lakeui_queue_depth", "Waiting jobs.", labels=["queue"])
     oldest = GaugeMetricFamily(
-        "lakeui_queue_oldest_seconds", "Age of the job that waits longest.", labels=["queue"]
+        "lakeui_queue_oldest_seconds", "Age of the oldest waiting job.", labels=["queue"]
     )
     now = timezone.now()
     for queue in queues():
@@ -270,7 +272,7 @@ def _attention_items() -> Metric:
     told = attention(SYSTEM, now, day_of(SYSTEM, now), group_mutes(mutes_now(now)), MOST)
     family = GaugeMetricFamily(
         "lakeui_attention_items",
-        "What needs attention and is not muted; table is empty where an item has none.",
+        "What needs attention and is not muted. The label table is empty if an item has no table.",
         labels=["condition", "table"],
     )
     counts = Counter(
@@ -288,10 +290,10 @@ def _attention_items() -> Metric:
 
 def _outboxes() -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
-        "lakeui_outbox_waiting", "Alerts and events of lineage to deliver.", labels=["outbox"]
+        "lakeui_outbox_waiting", "Alerts and lineage events to deliver.", labels=["outbox"]
     )
     oldest = GaugeMetricFamily(
-        "lakeui_outbox_oldest_seconds", "Age of what waits longest.", labels=["outbox"]
+        "lakeui_outbox_oldest_seconds", "Age of the oldest waiting delivery.", labels=["outbox"]
     )
     now = timezone.now()
     for outbox in outboxes():
@@ -303,7 +305,7 @@ def _outboxes() -> Iterator[Metric]:
 
 
 def _workers() -> Metric:
-    family = GaugeMetricFamily("lakeui_workers", "Workers that answer.", labels=["queue"])
+    family = GaugeMetricFamily("lakeui_workers", "Workers that respond.", labels=["queue"])
     answering = [worker.queue for worker in workers() if worker.answers]
     for queue in sorted({LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE, *answering}):
         family.add_metric([queue], answering.count(queue))

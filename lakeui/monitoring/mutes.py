@@ -75,14 +75,14 @@ def mute(
         RequestError: the end is past or too far, or too much is muted.
     """
     if not now < until <= now + LONGEST:
-        msg = "A check is muted until a moment within the next 90 days."
+        msg = "A check can be muted for at most 90 days."
         raise RequestError(msg, "Choose one.", field="until")
     with transaction.atomic():
         Mute.objects.filter(until__lte=now).delete()
         row = Mute.objects.filter(about=condition, table=table).first()
         if row is None and Mute.objects.count() >= MOST:
-            msg = f"{MOST} checks are muted already."
-            raise RequestError(msg, "Mute one on all tables instead.", field="check")
+            msg = f"{MOST} checks are already muted, which is the limit."
+            raise RequestError(msg, "Mute a check on all tables instead.", field="check")
         row = row or Mute(about=condition, table=table)
         row.until, row.reason, row.muted_by = until, reason.strip()[:500], by
         row.save()

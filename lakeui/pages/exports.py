@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|-inf")
 def export(rows: Rows, columns: Columns, file_format: str, name: str) -> StreamingHttpResponse:
     """Return a download of all rows; 404 for an unknown format."""
     if file_format not in FORMATS:
-        msg = "There is no such format."
+        msg = "Unknown format."
         raise Http404(msg)
     lines = _csv_lines(rows, columns) if file_format == "csv" else _json_lines(rows, columns)
     kind = "text/csv; charset=utf-8" if file_format == "csv" else "application/json"

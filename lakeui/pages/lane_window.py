@@ -44,7 +44,7 @@ def window_of(request: HttpRequest, table: Table) -> Window:
     latest, earliest = table.version or 0, table.earliest_version or 0
     span = _number(request, "span", _USUAL_SPAN)
     if span not in ALL_SPANS:
-        msg = "That number of versions is not offered."
+        msg = "Unknown number of versions."
         raise Http404(msg)
     last = min(_number(request, "last", latest), latest)
     first = max(last - span + 1, earliest, 0)
@@ -86,7 +86,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
     """
     outcome = request.GET.get("outcome", "")
     if outcome and outcome not in list(LaneOutcome):
-        msg = "There is no such outcome."
+        msg = "Unknown outcome."
         raise Http404(msg)
     writer, operation, partition = (
         request.GET.get(name, "").strip()[:_LONGEST]

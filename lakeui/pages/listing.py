@@ -75,7 +75,7 @@ class ListPage:
         try:
             return paginator.page(self._request.GET.get("page", 1))
         except (EmptyPage, PageNotAnInteger) as error:
-            msg = "There is no such page of this list."
+            msg = "This page of the list does not exist."
             raise Http404(msg) from error
 
     @property

@@ -176,7 +176,7 @@ def describe_thresholds() -> str:
         for condition, rule in CONDITIONS.items()
         if rule.unit
     )
-    return f"Left empty: {'; '.join(described)}. Other conditions have no threshold here."
+    return f"Defaults: {'; '.join(described)}. Other conditions have no threshold here."
 
 
 class ChannelForm(forms.Form):
@@ -186,22 +186,23 @@ class ChannelForm(forms.Form):
     target = forms.CharField(
         label="Target",
         max_length=MAX_URL,
-        help_text="The webhook's URL, or e-mail addresses with commas between.",
+        help_text="The webhook's URL, or e-mail addresses separated by commas.",
         widget=forms.TextInput(attrs=_MONO),
     )
     quiet_from = forms.TimeField(
-        label="Quiet from", required=False, help_text="As 22:00.", widget=forms.TimeInput
+        label="Quiet from", required=False, help_text="For example 22:00.", widget=forms.TimeInput
     )
     quiet_to = forms.TimeField(
         label="Quiet to",
         required=False,
-        help_text="As 06:30. What is found meanwhile is sent afterwards, in one message.",
+        help_text="For example 06:30. Alerts during quiet hours are sent afterwards, in one "
+        "message.",
     )
     zone = forms.CharField(
         label="Time zone",
         max_length=64,
         initial="UTC",
-        help_text="Of the quiet hours: Europe/Berlin.",
+        help_text="The time zone of the quiet hours, such as Europe/Berlin.",
         widget=forms.TextInput(attrs=_MONO),
     )
     enabled = forms.BooleanField(label="Enabled", required=False, initial=True)
@@ -215,13 +216,13 @@ class ChannelChangeForm(ChannelForm):
         label="Another target",
         max_length=MAX_URL,
         required=False,
-        help_text="Left empty, the target stays. It is not shown.",
+        help_text="The target is not shown. Leave empty to keep it.",
         widget=forms.TextInput(attrs=_MONO),
     )
     new_secret = forms.BooleanField(
-        label="Draw a new signing secret",
+        label="Create a new signing secret",
         required=False,
-        help_text="Webhooks with JSON alone. The former signs no more.",
+        help_text="Only for webhooks with JSON. The old secret becomes invalid.",
     )
 
 
@@ -240,7 +241,7 @@ class RuleForm(forms.Form):
         label="Tables",
         max_length=255,
         required=False,
-        help_text="A pattern of names: sales.*. Left empty, every table.",
+        help_text="A pattern of table names, such as sales.*. Leave empty for every table.",
         widget=forms.TextInput(attrs=_MONO),
     )
     channel = forms.ModelChoiceField(AlertChannel.objects.all(), label="Channel")
@@ -249,16 +250,16 @@ class RuleForm(forms.Form):
         min_value=0,
         max_value=MAX_GROUP_MINUTES,
         initial=5,
-        help_text="What is found meanwhile is sent in one message.",
+        help_text="Alerts in between are sent in one message.",
     )
     repeat_hours = forms.IntegerField(
-        label="Told again after hours",
+        label="Repeat after hours",
         min_value=0,
         max_value=MAX_REPEAT_HOURS,
         initial=0,
-        help_text="While it holds; 0 is never.",
+        help_text="Repeat the alert while the condition holds. 0 is never.",
     )
-    ignores_quiet_hours = forms.BooleanField(label="Told in quiet hours too", required=False)
+    ignores_quiet_hours = forms.BooleanField(label="Send during quiet hours too", required=False)
     enabled = forms.BooleanField(label="Enabled", required=False, initial=True)
 
 
@@ -266,7 +267,7 @@ class RuleForm(forms.Form):
 @login_required
 def alerts(request: HttpRequest) -> HttpResponse:
     """Render the page; `channel` and `rule` in the query string select the one to change."""
-    _must(request, "maintain", "Alerts need the role maintainer on every table.")
+    _must(request, "maintain", "You need the role maintainer on every table to see alerts.")
     return _page(request, _channel_form(request), _rule_form(request))
 
 
@@ -283,7 +284,7 @@ def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     secret = _save_channel(form, channel) if form.is_valid() else ""
     if form.errors:
         return _page(request, form, _rule_form(request), channel=channel, status=400)
-    messages.success(request, f"{form.cleaned_data['name']} is kept. Send it a test.")
+    messages.success(request, f"{form.cleaned_data['name']} was saved. Send a test message.")
     if secret:
         return _page(request, ChannelForm(), _rule_form(request), secret=secret)
     return redirect("alerts")
@@ -297,10 +298,10 @@ def channel_act(request: HttpRequest, pk: int) -> HttpResponse:
     channel = get_object_or_404(AlertChannel, pk=pk)
     if request.POST.get("act") == "remove":
         channel.delete()
-        messages.success(request, f"{channel.name} is removed, with its rules and its outbox.")
+        messages.success(request, f"{channel.name} was removed with its rules and its outbox.")
     else:
         send_test(channel, request.user.get_username(), timezone.now())
-        messages.success(request, f"A test to {channel.name} is in the outbox.")
+        messages.success(request, f"A test message to {channel.name} is in the outbox.")
     return redirect("alerts")
 
 
@@ -403,7 +404,7 @@ def _blame(form: forms.Form, error: EngineError) -> None:
 
 
 def _must_admin(request: HttpRequest) -> None:
-    _must(request, "admin", "Alerts are set up by admins of every table.")
+    _must(request, "admin", "Only admins of every table can set up alerts.")
     refuse_when_read_only()
 
 

@@ -120,7 +120,7 @@ def attention_mute(request: HttpRequest) -> HttpResponse:
     refuse_when_read_only()
     check, days = request.POST.get("check", ""), request.POST.get("days", "")
     if check not in Condition.values or days not in SPANS:
-        msg = "There is no such check, or it cannot be muted for so long."
+        msg = "This check does not exist, or it cannot be muted for so long."
         raise Http404(msg)
     table = _table(request)
     _must_maintain(request, table)
@@ -135,7 +135,8 @@ def attention_mute(request: HttpRequest) -> HttpResponse:
         where = f"of {table.name}" if table else "of every table"
         messages.success(
             request,
-            f"{Condition(check).label} {where}: muted for {SPANS[days]}, till {row.until:%Y-%m-%d %H:%M} UTC.",
+            f"{Condition(check).label} {where}: muted for {SPANS[days]}, until "
+            f"{row.until:%Y-%m-%d %H:%M} UTC.",
         )
     return redirect("attention")
 
@@ -165,7 +166,7 @@ def _table(request: HttpRequest) -> Table | None:
 
 def _must_maintain(request: HttpRequest, table: Table | None) -> None:
     if not may(request.user, "maintain", table):
-        msg = "Muting a check needs the role maintainer, on the table or on every table."
+        msg = "You need the role maintainer on the table or on every table to mute a check."
         raise PermissionDenied(msg)
 
 
@@ -262,7 +263,7 @@ def _heat(request: HttpRequest, day: ConflictsOfDay, now: datetime) -> dict[str,
 def _one_of(request: HttpRequest, name: str, names: Collection[str], preset: str) -> str:
     given = request.GET.get(name, "")
     if given and given not in names:
-        msg = f"There is no such {name} of this page."
+        msg = f"Unknown {name}."
         raise Http404(msg)
     return given or preset
 

@@ -26,11 +26,13 @@ def check() -> None:
     _check_issuer()
     roles_of_groups()
     if bool(settings.PROXY_USER_HEADER) != bool(proxy_networks()):
-        _refuse("PROXY_USER_HEADER and PROXY_ADDRESSES go together: set both, or neither.")
+        _refuse("PROXY_USER_HEADER and PROXY_ADDRESSES belong together. Set both, or neither.")
     if not (settings.LOCAL_ACCOUNTS or is_openid_enabled() or is_proxy_enabled()):
-        _refuse("LOCAL_ACCOUNTS is false and nobody could sign in: set OIDC_ISSUER or a proxy.")
+        _refuse("LOCAL_ACCOUNTS is false, so nobody can sign in. Set OIDC_ISSUER or a proxy.")
     if settings.SIGN_ON_SESSION_HOURS <= 0:
-        _refuse("SIGN_ON_SESSION_HOURS is not above 0: say how long people stay signed in.")
+        _refuse(
+            "SIGN_ON_SESSION_HOURS is not above 0. Set it to the hours that people stay signed in."
+        )
 
 
 def is_openid_enabled() -> bool:
@@ -52,12 +54,12 @@ def roles_of_groups() -> Mapping[str, Role | None]:
     """Return the role of each provider group; None: it admits people and gives no role."""
     texts = settings.SIGN_ON_ROLES
     if not isinstance(texts, dict):
-        _refuse('SIGN_ON_ROLES is no JSON object: {"data-engineers": "operator"}.')
+        _refuse('SIGN_ON_ROLES is not a JSON object such as {"data-engineers": "operator"}.')
     roles: dict[str, Role | None] = {}
     for group, label in texts.items():
         role = Role.from_label(str(label))
         if role is None and label != NO_ROLE:
-            _refuse(f"SIGN_ON_ROLES: {label!r} is no role. Use {_choices()} or {NO_ROLE}.")
+            _refuse(f"SIGN_ON_ROLES: {label!r} is not a role. Use {_choices()} or {NO_ROLE}.")
         roles[str(group)] = role
     return roles
 
@@ -67,7 +69,9 @@ def proxy_networks() -> tuple[IPv4Network | IPv6Network, ...]:
     try:
         networks = [ipaddress.ip_network(text.strip()) for text in settings.PROXY_ADDRESSES]
     except ValueError as error:
-        _refuse(f"PROXY_ADDRESSES: {error}. Name addresses or networks: 10.0.0.7,10.1.0.0/16.")
+        _refuse(
+            f"PROXY_ADDRESSES: {error}. Use addresses or networks, such as 10.0.0.7,10.1.0.0/16."
+        )
     return tuple(map(_plain, networks))
 
 
@@ -84,11 +88,11 @@ def _check_issuer() -> None:
         return
     parts = urlsplit(settings.OIDC_ISSUER)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-        _refuse("OIDC_ISSUER begins with https://; http:// is for this machine alone.")
+        _refuse("OIDC_ISSUER must begin with https://. http:// is only for this machine.")
     if not settings.OIDC_CLIENT_ID:
-        _refuse("OIDC_CLIENT_ID is missing: register this installation with the provider.")
+        _refuse("OIDC_CLIENT_ID is missing. Register this installation with the provider.")
     if "openid" not in settings.OIDC_SCOPES.split():
-        _refuse("OIDC_SCOPES lacks openid: without it there is no ID token to check.")
+        _refuse("OIDC_SCOPES lacks openid, without which there is no ID token to check.")
 
 
 def _choices() -> str:

@@ -35,8 +35,8 @@ class ProviderRefusedError(SignOnError):
     def __init__(self, said: str) -> None:
         super().__init__(
             f"The provider answered: {said[:300]}.",
-            "Sign in again. If it says the same, ask whoever looks after the provider whether you "
-            "may use this installation, and whether its client id and secret are right.",
+            "Sign in again. If the provider refuses again, ask its administrator whether you "
+            "may use this installation, and whether its client id and secret are correct.",
         )
 
 
@@ -45,13 +45,13 @@ class NotBegunError(SignOnError):
 
     code = "LAKE_SIGN_ON_NOT_BEGUN"
     status = 400
-    title = "This sign-in was not begun here"
+    title = "This sign-in was not started here"
 
     def __init__(self) -> None:
         super().__init__(
-            "The answer of the provider belongs to no sign-in that this browser began here. It "
-            "was used before, is too old, or came from elsewhere.",
-            "Sign in again from this installation's own page, and allow its cookies.",
+            "The provider's answer does not belong to a sign-in that this browser started "
+            "here. It was already used, has expired, or came from another site.",
+            "Sign in again from this installation's sign-in page, and allow its cookies.",
         )
 
 
@@ -64,8 +64,9 @@ class TokenRefusedError(SignOnError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"The ID token was refused: {reason[:300]}.",
-            "Sign in again. If it is refused again, an administrator compares OIDC_ISSUER and "
-            "OIDC_CLIENT_ID with the provider's settings, and the clocks of both machines.",
+            "Sign in again. If it is refused again, ask an administrator to compare "
+            "OIDC_ISSUER and OIDC_CLIENT_ID with the provider's settings, and the clocks of "
+            "both machines.",
         )
 
 
@@ -78,9 +79,9 @@ class ProviderUnavailableError(SignOnError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The provider is unreachable, or is not as OpenID Connect requires: {reason[:300]}.",
-            "Sign in again in a while. An administrator checks OIDC_ISSUER, and that this machine "
-            "reaches it: manage.py doctor tells.",
+            f"The provider is unreachable or does not conform to OpenID Connect: {reason[:300]}.",
+            "Sign in again later. An administrator can run manage.py doctor to check "
+            "OIDC_ISSUER and the connection to it.",
         )
 
 
@@ -89,12 +90,13 @@ class ProxyHeaderError(SignOnError):
 
     code = "LAKE_SIGN_ON_HEADER_TWICE"
     status = 400
-    title = "The proxy's header came twice"
+    title = "The proxy's header appears twice"
 
     def __init__(self, header: str) -> None:
         super().__init__(
             f"The request has the header {header} more than once.",
-            "An administrator has the proxy remove it from what clients send before it sets its own.",
+            "Ask an administrator to configure the proxy so that it removes this header from "
+            "client requests before it sets its own.",
         )
 
 
@@ -107,13 +109,17 @@ class NoGroupError(SignOnError):
     def __init__(self, name: str, claim: str, *, is_said: bool) -> None:
         shown = name[:_MAX_NAME]
         if is_said:
-            text = f"You are {shown}, and none of your groups has a role here."
+            text = f"You are {shown}, but none of your groups has a role here."
             remedy = (
-                "Ask to be put into one that has; SIGN_ON_ROLES names them. Then sign in again."
+                "Ask an administrator to add you to a group listed in SIGN_ON_ROLES. Then "
+                "sign in again."
             )
         else:
-            text = f"You are {shown}, and the provider did not say which groups you are in."
-            remedy = f"An administrator has the provider send {claim}, or names another claim."
+            text = f"You are {shown}, but the provider did not send your groups."
+            remedy = (
+                f"Ask an administrator to configure the provider to send {claim}, or to set "
+                "another claim."
+            )
         super().__init__(text, remedy, name)
 
 
@@ -125,9 +131,11 @@ class EmailChangedError(SignOnError):
 
     def __init__(self, name: str, email: str) -> None:
         super().__init__(
-            f"The provider says that {name} has the address {email}. Here it is another one.",
-            "If that is right, an administrator enters the new address at your linked identity in "
-            "the admin. With OIDC_FOLLOW_EMAIL=true addresses follow the provider.",
+            f"The provider sends the address {email} for {name}, but the address here is "
+            "different.",
+            "If the new address is correct, ask an administrator to enter it at your linked "
+            "identity in the admin. With OIDC_FOLLOW_EMAIL=true, addresses follow the "
+            "provider.",
             name,
         )
 
@@ -141,7 +149,7 @@ class AccountDisabledError(SignOnError):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"The account {name} is not active here.",
-            "An administrator can make it active again in the admin, under Users.",
+            "Ask an administrator to activate it in the admin, under Users.",
             name,
         )
 
@@ -150,12 +158,12 @@ class AccountNameTakenError(SignOnError):
     """A new subject claims the name of another account."""
 
     code = "LAKE_SIGN_ON_NAME_TAKEN"
-    title = "That name is another account's"
+    title = "The name belongs to another account"
 
     def __init__(self, name: str, issuer: str, subject: str) -> None:
         super().__init__(
-            f"There is an account {name} already, and it is not linked to you.",
-            "If it is yours, an administrator links it: manage.py link_identity "
+            f"The account {name} already exists and is not linked to you.",
+            "If it is yours, ask an administrator to link it: manage.py link_identity "
             f"{name} --issuer '{issuer}' --subject '{subject}', or Linked identities in the admin.",
             name,
         )
@@ -165,12 +173,13 @@ class InvalidNameError(SignOnError):
     """An invalid account name."""
 
     code = "LAKE_SIGN_ON_NAME"
-    title = "That name cannot be an account's"
+    title = "The name cannot be an account name"
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name[:_MAX_NAME]!r} cannot be the name of an account: up to 150 letters, digits and @.+-_.",
-            "An administrator names another claim by OIDC_USERNAME_CLAIM.",
+            f"{name[:_MAX_NAME]!r} cannot be an account name. Account names have up to 150 "
+            "letters, digits and @.+-_.",
+            "Ask an administrator to set another claim in OIDC_USERNAME_CLAIM.",
         )
 
 

@@ -91,7 +91,7 @@ class _BoundedAdapter(HTTPAdapter):
             read += chunk
             if len(read) > MAX_BYTES:
                 response.close()
-                msg = "more than an answer of a provider can be"
+                msg = "larger than the limit for a provider's answer"
                 raise LineError(msg)
         response._content = bytes(read)
         return response
@@ -164,7 +164,7 @@ def finish(request: HttpRequest) -> ProviderAnswer:
         states.clear_state_data(request.session, state)
     said = request.GET.get("iss", "")  # RFC 9207
     if said and said != settings.OIDC_ISSUER:
-        reason = f"it comes from {said}, not from {settings.OIDC_ISSUER}"
+        reason = f"its issuer is {said} instead of {settings.OIDC_ISSUER}"
         raise TokenRefusedError(reason)
     with _refusals():
         client = _client()
@@ -179,7 +179,7 @@ def finish(request: HttpRequest) -> ProviderAnswer:
         )
         claims = token.get("userinfo")
         if not claims:
-            reason = "there is none in the answer"
+            reason = "the answer has no ID token"
             raise TokenRefusedError(reason)
         identity = _identity(_add_groups(client, token, claims))
         endpoint = str(client.server_metadata.get("end_session_endpoint") or "")
@@ -222,7 +222,7 @@ def _client() -> Any:  # noqa: ANN401 - Authlib has no types
     metadata = client.load_server_metadata()
     issuer = metadata.get("issuer")
     if issuer != settings.OIDC_ISSUER:
-        reason = f"it calls itself {issuer}, and OIDC_ISSUER is {settings.OIDC_ISSUER}"
+        reason = f"its issuer is {issuer}, but OIDC_ISSUER is {settings.OIDC_ISSUER}"
         raise ProviderUnavailableError(reason)
     if missing := [name for name in _ENDPOINTS if not metadata.get(name)]:
         reason = f"its metadata lack {', '.join(missing)}"
@@ -240,7 +240,7 @@ def _add_groups(client: Any, token: Any, claims: Mapping[str, Any]) -> Mapping[s
         return claims
     more = client.userinfo(token=token)
     if more.get("sub") != claims["sub"]:
-        reason = "the userinfo endpoint speaks of another subject"
+        reason = "the userinfo endpoint returned another subject"
         raise TokenRefusedError(reason)
     return {**more, **claims}
 
@@ -267,7 +267,7 @@ def _subject(value: object) -> str:
     """
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text or len(text) > _MAX_SUBJECT or not text.isprintable():
-        reason = f"its subject is no text of up to {_MAX_SUBJECT} printable characters"
+        reason = f"its subject is not a string of up to {_MAX_SUBJECT} printable characters"
         raise TokenRefusedError(reason)
     return text
 

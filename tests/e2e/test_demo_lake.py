@@ -130,7 +130,7 @@ def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
     panel = page.locator("#rerun")
     keyboard.press("Run again", within=panel)
-    expect(panel.get_by_text("It has committed as")).to_be_visible(timeout=120_000)
+    expect(panel.get_by_text("It has already committed as")).to_be_visible(timeout=120_000)
 
 
 def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
@@ -208,5 +208,5 @@ def test_the_stack_ends_without_a_trace_and_does_not_fill_the_lake_twice(demo):
     demo.process = demo.start()
     wait_until(demo.answers, "the first page of the second run", 60)
     demo_log = demo.home / "logs/demo.log"
-    wait_until(lambda: demo_log.read_text().count("as full as") == 2, "the second demo", 60)
+    wait_until(lambda: demo_log.read_text().count("complete") == 2, "the second demo", 60)
     assert demo.ask("SELECT COUNT(*) FROM jobs_job") == jobs

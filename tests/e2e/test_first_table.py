@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_on_the_page(overview_page, tmp_
     page.goto("/tables/upload/")
     page.set_input_files("#id_file", str(file))
     page.get_by_role("button", name="Send it").click()
-    expect(page.get_by_text("is of no format that can be loaded")).to_be_visible()
+    expect(page.get_by_text("cannot be loaded")).to_be_visible()
     latin = tmp_path / "latin.csv"
     latin.write_bytes("name\nMüller\n".encode("latin-1"))
     page.set_input_files("#id_file", str(latin))
@@ -96,7 +96,7 @@ def test_an_empty_installation_leads_by_three_steps_and_its_demo_goes_by_one_cli
         expect(page.get_by_text("price-fixer")).to_be_visible()
         assert violations(page) == []
         page.get_by_role("button", name="Remove the demo").click()
-        expect(page.get_by_text("The demo is removed")).to_be_visible()
+        expect(page.get_by_text("The demo was removed")).to_be_visible()
         expect(page.get_by_role("heading", name="First steps")).to_be_visible()
         assert violations(page) == []
         page.get_by_role("link", name="Load a file").click()

@@ -42,7 +42,7 @@ def test_a_link_signs_in_once_and_a_password_after_it(page, story):
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto(f"/login/{token}/")
-    expect(page.get_by_text("used or is too old")).to_be_visible()
+    expect(page.get_by_text("used or has expired")).to_be_visible()
     page.fill("#id_username", "auditor")
     page.fill("#id_password", "wrong")
     page.press("#id_password", "Enter")
@@ -81,7 +81,7 @@ def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
     page.fill("#id_sql", "DELETE FROM sales.orders")
     expect(page.get_by_role("heading", name="is what was understood")).to_be_visible()
     page.get_by_role("button", name="Run it").click()
-    expect(page.get_by_text("Type sales.orders to confirm; nothing was queued.")).to_be_visible()
+    expect(page.get_by_text("Type sales.orders to confirm. Nothing was queued.")).to_be_visible()
     page.get_by_label("Type sales.orders to run it").fill("sales.orders")
     page.get_by_role("button", name="Run it").click()
     expect(page.get_by_role("heading", name="DELETE on sales.orders")).to_be_visible()
@@ -204,7 +204,7 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(overv
     Job.objects.filter(pk=again.pk).update(
         state=Job.State.SUCCEEDED, committed_version=result.version, finished_at=timezone.now()
     )
-    expect(page.locator("#rerun").get_by_text("It has committed as v3")).to_be_visible()
+    expect(page.locator("#rerun").get_by_text("It has already committed as v3")).to_be_visible()
     assert page.evaluate(LEGIBLE) == []
     assert page.url.endswith(f"/conflicts/{conflict.pk}/#rerun")
     Table.objects.filter(pk=conflict.table_id).delete()

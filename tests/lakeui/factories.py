@@ -234,7 +234,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
                 "add `order_date >= '2026-11-01'` to its condition so that the two touch "
                 "different rows",
                 "The three rows are of September, and what the UPDATE is after is of November: "
-                "files outside are not even opened.",
+                "files outside are not read.",
                 kind="different_rows",
             ),
             Remedy(

@@ -97,7 +97,7 @@ def test_a_metastore_that_is_away_and_a_root_beside_are_refused(tmp_path, monkey
 @pytest.mark.django_db
 def test_a_catalog_without_java_is_refused_in_one_line(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(CommandError, match="none was found"):
+    with pytest.raises(CommandError, match="no Java was found"):
         call_command("discover", "--catalog", "*")
     assert "Traceback" not in capfd.readouterr().err
 

@@ -65,6 +65,6 @@ def test_a_deep_clone_tells_how_many_files_it_copied_and_outlives_its_source(ord
     assert job.metrics["numCopiedFiles"] == 1
     steps = {stage.name: stage for stage in job.attempt_rows.get().stages.all()}
     assert (steps["copy files"].done, steps["copy files"].unit) == (1, "files")
-    assert steps["copy files"].found == "1 of 1 files were to be copied"
+    assert steps["copy files"].found == "1 of 1 files were left to copy"
     shutil.rmtree(orders.uri)
     assert DeltaTable.open(job.table.uri).snapshot().to_arrow()["n"].to_pylist() == [1, 2, 3]

@@ -101,7 +101,7 @@ def test_files_that_are_gone_are_told_of_every_fix(lake, broker, person, reader)
     LocalStore(conflict.table.uri).delete("a.parquet")
     trials = _try_fixes(conflict, reader)
     assert {answer["verdict"] for answer in trials.answers.values()} == {"undecidable"}
-    assert "not there any more" in trials.answers["retry"]["why"]
+    assert "no longer exist" in trials.answers["retry"]["why"]
 
 
 def test_a_copy_that_does_not_conflict_again_tells_nothing(lake, broker, person, reader):

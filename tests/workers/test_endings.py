@@ -115,7 +115,7 @@ def test_a_job_that_ends_after_one_of_its_commits_says_that_it_stays(job, monkey
 
     monkeypatch.setattr(job_run, "run", run_and_fail)
     run_job(job)
-    said = "a later commit could not be made Before that it committed version 1, which stays."
+    said = "a later commit could not be made Before that, it committed version 1, which stays committed."
     assert (job.state, job.error_message) == (Job.State.FAILED, said)
 
 

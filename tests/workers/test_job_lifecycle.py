@@ -189,7 +189,7 @@ def test_a_worker_paused_past_its_lease_neither_commits_nor_writes_to_the_row(ta
     start_worker("light")
     job = wait_for_end(job)
     first.signal(signal.SIGCONT)
-    wait_until(lambda: "this one stops" in first.log.read_text(), "the first worker to give up")
+    wait_until(lambda: "this worker stops" in first.log.read_text(), "the first worker to give up")
     again = Job.objects.get(pk=job.pk)
     assert (again.state, again.worker, again.fence) == (Job.State.SUCCEEDED, job.worker, job.fence)
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]

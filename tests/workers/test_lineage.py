@@ -204,7 +204,10 @@ def test_secrets_in_a_statement_stay_here(collector, orders):
 @runs_jobs
 def test_the_steps_of_a_script_are_runs_below_it(collector, orders, lake):
     register_new_table(lake, "people")
-    sql = "ALTER TABLE sales.orders SET TBLPROPERTIES ('team' = 'a'); ALTER TABLE sales.people SET TBLPROPERTIES ('team' = 'b')"
+    sql = (
+        "ALTER TABLE sales.orders SET TBLPROPERTIES ('team' = 'a'); ALTER TABLE sales.people "
+        "SET TBLPROPERTIES ('team' = 'b')"
+    )
     job = run(request_job(table=orders, sql=sql, requested_by=None))
     assert job.state == Job.State.SUCCEEDED, job.error_message
     events = run_round(collector)
@@ -397,7 +400,7 @@ def test_a_pipe_that_nobody_reads_holds_no_worker_up(orders, settings, tmp_path)
     create_ended_job(orders)
     note(timezone.now())
     assert deliver() == 0
-    assert "no regular file" in LineageEvent.objects.get(tries=1).error
+    assert "not a regular file" in LineageEvent.objects.get(tries=1).error
 
 
 @pytest.mark.timeout(20)
@@ -426,11 +429,11 @@ def test_a_line_that_a_killed_worker_left_unfinished_spoils_no_other(tmp_path):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("ftp://host/x", "no http:// or https://"),
+        ("ftp://host/x", "not an http:// or https://"),
         ("http://ann:secret@host", "a user name or a password"),
-        ("file://elsewhere/x", "names no file of this machine"),
-        ("file:///", "names no file of this machine"),
-        ("marquez:5000", "no http:// or https://"),
+        ("file://elsewhere/x", "does not name a file on this machine"),
+        ("file:///", "does not name a file on this machine"),
+        ("marquez:5000", "not an http:// or https://"),
     ],
 )
 def test_a_wrong_address_is_told_before_anything_runs(settings, url, words):

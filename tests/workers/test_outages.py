@@ -30,7 +30,7 @@ from workers import failures, job_run, jobs, script, spark_session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
-LOST = SparkLostError("Spark ended while it worked on orders: 137.", "Run it again.")
+LOST = SparkLostError("Spark stopped while it worked on orders: 137.", "Run it again.")
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_job_that_loses_spark_each_time_fails_in_the_end(orders, monkeypatch, 
     monkeypatch.setattr(job_run, "run", fail_first(LOST, 3))
     job = take(take(take(set_property(orders))))
     assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_WORKER_LOST")
-    assert job.error_message.startswith(f"3 attempts at this job were lost. The last one: {LOST}")
+    assert job.error_message.startswith(f"3 attempts of this job were lost. The last error: {LOST}")
     assert take(job).attempts == 3, "it has ended"
 
 

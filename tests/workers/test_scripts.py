@@ -76,7 +76,8 @@ def test_a_step_that_fails_says_what_has_committed_and_a_retry_goes_on_from_ther
     assert job.error_facts["ended"] == [{"step": 1, "table": "sales.orders", "version": 1}]
     assert (job.error_facts["step"], job.error_code) == (2, "LAKE_SCRIPT_STEP_FAILED")
     assert (
-        "What came before stays: step 1 committed version 1 of sales.orders." in job.error_message
+        "The steps before it stay committed: step 1 committed version 1 of sales.orders."
+        in job.error_message
     )
     assert _versions(tables) == [1, 0]
     amended = SetProperties({"nobody": "here"})

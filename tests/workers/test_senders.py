@@ -37,13 +37,13 @@ def test_a_fault_leaves_the_place_free(caplog):
     senders, later = Senders(1), Sending()
 
     def fails(*, ends):
-        msg = f"the database is away, and ends is {ends()}"
+        msg = f"the database is unreachable, and ends is {ends()}"
         raise OSError(msg)
 
     assert senders.take("one", fails)
     wait_until(lambda: senders.take("one", later), "the place to be free")
     later.goes_on.set()
-    assert "What one has to send could not be sent" in caplog.text
+    assert "The messages of one could not be sent" in caplog.text
 
 
 def test_a_worker_that_ends_begins_nothing_more_and_says_so_to_what_is_under_way():

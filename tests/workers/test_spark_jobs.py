@@ -236,7 +236,7 @@ def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: T
     job = counts_for_some_seconds(people)
     cancel_job(deaf, None)
     assert wait_for_end(deaf).state == Job.State.CANCELLED
-    assert deaf.events.filter(level="warning", message__contains="heed no interrupt").exists()
+    assert deaf.events.filter(level="warning", message__contains="ignore the interrupt").exists()
     later = [load(people, {"kind": "rows", "rows": [row]}) for row in values[:2]]
     lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
     wait_until(lost.exists, "the job to be handed back")

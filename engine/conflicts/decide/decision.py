@@ -88,7 +88,7 @@ def pass_at_file_level(overlap: Overlap) -> WinnerVerdicts:
 def explain_enablement(overlap: Overlap) -> str:
     """Return why a change of metadata or protocol let this transaction pass; "" if there was none."""
     features = ", ".join(overlap.enabled_features)
-    return f"it only enabled {features}, which running writes need not heed" if features else ""
+    return f"it only enabled {features}, which does not affect running writes" if features else ""
 
 
 def pass_at_row_level(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:

@@ -107,6 +107,7 @@ class Budget:
         spent = 0.0 if self._since is None else self._clock.monotonic_s() - self._since
         if spent >= self._left_s:
             what = (
-                "The rows of the two writes could not be compared in the time that one commit has."
+                "The rows of the two writes could not be compared within the time limit of a "
+                "commit."
             )
             raise BudgetSpentError(what)

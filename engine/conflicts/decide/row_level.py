@@ -131,7 +131,7 @@ def _locate_in_output(
 
 
 def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> RestagedFile:
-    """Delete more rows of a winning commit's file; remove the file if none is left."""
+    """Delete more rows of a winning commit's file; remove the file if no version is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = build_remove(target)
     count = rows.row_count(target.path)
@@ -144,7 +144,7 @@ def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Re
 def _mask_rows(
     output: AddFile | None, gone: BitMap64, pending: PendingVectors, rows: RowAccess
 ) -> RestagedFile:
-    """Mask deleted rows in a staged file; drop the file if none is left."""
+    """Mask deleted rows in a staged file; drop the file if no version is left."""
     if output is None:
         return RestagedFile()
     updated = pending.vectors.get(output.path)
@@ -170,7 +170,7 @@ def row_fallback(overlap: Overlap) -> str | None:
     """Explain why only files can decide about this winning commit; None if rows can. Reads no file."""
     current = overlap.current
     if current.replaces_state:
-        return f"{current.operation} sets the whole table"
+        return f"{current.operation} replaces the whole table"
     if rearranges(current) or is_rearrangement(overlap.winner):
         return None if current.rows.traces_moves else "deletion vectors are not enabled"
     return current.rows.obstacle

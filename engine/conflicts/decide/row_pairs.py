@@ -21,7 +21,7 @@ from engine.conflicts.overlap import Overlap, PathChange, both_delete, changes_o
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
-LEFT_OUT = "rows that both delete left out"
+LEFT_OUT = "rows that both delete are counted once"
 _READ = "rows read"
 
 

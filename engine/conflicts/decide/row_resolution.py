@@ -103,7 +103,7 @@ class RowResolution:
             resolved_removes=frozenset(self.resolved_removes),
             matched_rows=dict(self.matched_rows),
             subclass=Subclass.ROW_LEVEL_CHANGES if self.matched_rows else None,
-            note="both sides touch the same rows" if self.matched_rows else UNTRACED,
+            note="both writes concern the same rows" if self.matched_rows else UNTRACED,
             compared=tuple(self.compared),
         )
 

@@ -51,14 +51,14 @@ class ExceptionGuide:
 
 
 SUBCLASS_MEANINGS: Mapping[str, str] = {
-    Subclass.WITHOUT_HINT: "The message does not say where they overlapped.",
-    Subclass.WITH_PARTITION_HINT: "They overlapped in the partitions named.",
-    Subclass.ROW_LEVEL_CHANGES: "They touched the same rows.",
+    Subclass.WITHOUT_HINT: "The message does not say where the two writes overlapped.",
+    Subclass.WITH_PARTITION_HINT: "The two writes overlapped in the partitions that the message lists.",
+    Subclass.ROW_LEVEL_CHANGES: "The two writes concern the same rows.",
     Subclass.WHOLE_TABLE_READ: "This write read the whole table.",
-    Subclass.EMPTY_READ_PREDICATES: "This write had no condition, and so read everything.",
-    Subclass.ALLOTTED_TIME_EXCEEDED: "Their rows could not be compared in the time allowed.",
+    Subclass.EMPTY_READ_PREDICATES: "This write had no condition, so it read the whole table.",
+    Subclass.ALLOTTED_TIME_EXCEEDED: "The rows could not be compared within the time limit.",
     Subclass.CHANGE_TYPE_COLUMN: (
-        "A column named _change_type rules out row-level conflict resolution."
+        "A column named _change_type prevents row-level conflict resolution."
     ),
     Subclass.METADATA_CHANGE: "The winning commit changed the metadata too.",
     Subclass.PROTOCOL_CHANGE: "The winning commit changed the protocol too.",
@@ -68,7 +68,7 @@ SUBCLASS_MEANINGS: Mapping[str, str] = {
     Subclass.PREDICATES_NEED_REWRITE: "The conditions could not be applied to single rows.",
     Subclass.WHOLE_TABLE_REPLACE: "The winning commit replaced the whole table.",
     Subclass.CONFLICTING_COMMIT: "The message names the winning commit.",
-    Subclass.WRITE_TO_EMPTY_DIRECTORY: "Several writers wrote to a directory without a table.",
+    Subclass.WRITE_TO_EMPTY_DIRECTORY: "Several writers wrote to a directory that had no table.",
 }
 _HINTS = (Subclass.WITHOUT_HINT, Subclass.WITH_PARTITION_HINT)
 _OF_ADDED = (
@@ -96,17 +96,19 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         ConcurrentAppendException,
         "Another commit added data that this write should have read.",
         (
-            "Two of UPDATE, DELETE and MERGE at the same partition or, in a table without partitions,"
-            " anywhere in it: each writes the changed rows anew",
-            "At Serializable, an INSERT that may hold rows of this write's condition",
-            "A blind append whose rows a later write may have read",
+            "Two of UPDATE, DELETE and MERGE on the same partition or, in a table without "
+            "partitions, anywhere in the table: each rewrites the changed rows",
+            "At Serializable, an INSERT that may add rows that match this write's condition",
+            "A blind append, if a later commit may have read its rows",
         ),
         (
             "Run it again: it then reads the new data.",
-            "Give the condition the partitions with literal values. In a MERGE, ON needs them too.",
-            "Where the table has no partitions, enable deletion vectors: then rows decide.",
-            "Where a blind append won, the level is why: Serializable counts it, WriteSerializable"
-            " does not.",
+            "Select the partitions in the condition with literal values. In a MERGE, put "
+            "them into ON too.",
+            "If the table has no partitions, enable deletion vectors, so that conflicts are "
+            "decided at row level.",
+            "If the winning commit is a blind append, the isolation level is the cause: "
+            "blind appends conflict at Serializable, but not at WriteSerializable.",
         ),
         _HINTS,
         _OF_ADDED,
@@ -116,15 +118,16 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         ConcurrentDeleteReadException,
         "Another commit deleted or rewrote a file that this write had read.",
         (
-            "UPDATE, DELETE or MERGE of the same files or rows (two DELETEs only where files decide)",
-            "OPTIMIZE that orders rows (ZORDER BY, or a clustered table), or on a table without"
-            " deletion vectors",
-            "A write that reads the whole table while another changes any of it",
+            "UPDATE, DELETE or MERGE of the same files or rows (two DELETEs only if the "
+            "conflict is decided at file level)",
+            "OPTIMIZE that reorders rows (ZORDER BY, or a clustered table), or OPTIMIZE on a "
+            "table without deletion vectors",
+            "A write that reads the whole table while another write changes any part of it",
         ),
         (
-            "Run it again: it then reads the rows as they are now.",
-            "Keep the two on different partitions or rows by their conditions.",
-            "Enable deletion vectors, and row tracking where an OPTIMIZE orders rows.",
+            "Run it again: it then reads the latest rows.",
+            "Give the two writes conditions on different partitions or rows.",
+            "Enable deletion vectors. If an OPTIMIZE reorders rows, enable row tracking too.",
         ),
         _HINTS,
         _OF_DELETED,
@@ -135,12 +138,13 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         "Both writes delete or rewrite the same file.",
         (
             "Two compactions of the same files",
-            "OPTIMIZE beside UPDATE, DELETE or MERGE on a table without deletion vectors",
+            "OPTIMIZE concurrent with UPDATE, DELETE or MERGE on a table without deletion vectors",
         ),
         (
-            "Run it again, where it is still needed: the winning compaction may have done the work.",
-            "Put the compactions on one schedule.",
-            "Enable deletion vectors: an OPTIMIZE that orders no rows is then traced row by row.",
+            "Run it again if it is still needed: the winning compaction may have done the work.",
+            "Run the compactions from one schedule.",
+            "Enable deletion vectors. The rows of an OPTIMIZE that keeps their order can "
+            "then be traced.",
         ),
         _HINTS,
         _OF_DELETED,
@@ -148,30 +152,30 @@ GUIDES: tuple[ExceptionGuide, ...] = (
     ),
     ExceptionGuide(
         MetadataChangedException,
-        "Another commit changed the metadata of the table: schema, properties, partitioning or the"
-        " mark of an identity column.",
+        "Another commit changed the metadata of the table: its schema, properties, "
+        "partitioning or the high-water mark of an identity column.",
         (
             "ALTER TABLE, SET or UNSET TBLPROPERTIES",
             "A write that evolves the schema",
             "An INSERT, or a MERGE that inserts, into a table with an identity column",
         ),
         (
-            "Run it again: it then reads the new metadata. A stream has to be started again.",
-            "Change schemas and properties in a quiet window.",
-            "Give out ids outside of a table that has several writers.",
+            "Run it again: it then reads the new metadata. Restart streams.",
+            "Change schemas and properties when no other writer runs.",
+            "If a table has several writers, assign ids outside the table.",
         ),
     ),
     ExceptionGuide(
         ConcurrentTransactionException,
         "Two writers committed under one application id, or wrote one metadata domain.",
         (
-            "Two runs of one streaming query, or two queries on one checkpoint location",
+            "Two instances of one streaming query, or two queries that share a checkpoint location",
             "Two changes of the clustering columns",
         ),
         (
-            "Stop all but one of the queries. Give each query a checkpoint location of its own.",
-            "A retry cannot succeed while both run.",
-            "Let one writer at a time change the clustering.",
+            "Stop all but one of the queries. Give each query its own checkpoint location.",
+            "A retry cannot succeed while both queries run.",
+            "Let only one writer at a time change the clustering.",
         ),
     ),
     ExceptionGuide(
@@ -180,14 +184,14 @@ GUIDES: tuple[ExceptionGuide, ...] = (
         (
             "A table feature that was enabled or dropped, REORG … UPGRADE UNIFORM",
             "Several writers that create or replace one table",
-            "Several writers to an empty path",
+            "Several writers that start with an empty path",
         ),
         (
-            "Run it again. Where the protocol was upgraded, a newer engine may be needed: one that"
-            " knows the features that the table has now.",
-            "Create the table before its writers start. CREATE TABLE cannot be retried, since the"
-            " table is there; an append to its path can.",
-            "Upgrade tables in a quiet window.",
+            "Run it again. If the protocol was upgraded, you may need a newer engine that "
+            "supports the table's new features.",
+            "Create the table before its writers start. CREATE TABLE cannot be retried, "
+            "because the table now exists. An append to its path can be retried.",
+            "Upgrade tables when no other writer runs.",
         ),
         (),
         (Subclass.CONFLICTING_COMMIT, Subclass.WRITE_TO_EMPTY_DIRECTORY),
@@ -195,10 +199,13 @@ GUIDES: tuple[ExceptionGuide, ...] = (
     ),
 )
 TRANSACTIONS_ELSEWHERE = (
-    "Databricks Runtime 18.0 and later runs several statements as one transaction (`BEGIN ATOMIC … END`,"
-    " or `BEGIN TRANSACTION` and `COMMIT` in a SQL warehouse), for tables that Unity Catalog manages with"
+    "Databricks Runtime 18.0 and later runs several statements as one transaction (`BEGIN "
+    "ATOMIC … END`,"
+    " or `BEGIN TRANSACTION` and `COMMIT` in a SQL warehouse), for tables that Unity Catalog "
+    "manages with"
     " catalog commits. After a conflict such a transaction is aborted as a whole, and each further"
-    " statement raises `MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT` until `ROLLBACK`."
+    " statement raises `MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT` until "
+    "`ROLLBACK`."
     " Roll back, and run all of its statements again."
 )
 """Databricks' newer multi-statement transactions, and the reasons they end."""

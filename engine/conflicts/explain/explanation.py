@@ -155,7 +155,7 @@ def _describe_added(overlap: Overlap, finding: CheckFinding) -> str:
     earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
     if earlier:
         versions = _join_names(tuple(f"version {number}" for number in sorted(earlier)))
-        return f"may have read what {versions} appended, so the order is settled: there are {count}"
+        return f"may have read what {versions} appended, so the order is fixed: there are {count}"
     return f"added {count}"
 
 

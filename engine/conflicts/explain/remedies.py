@@ -310,7 +310,10 @@ def _vectors_words(situation: Situation) -> _Words | None:
 
 def _plain_words(situation: Situation) -> _Words:
     text = TEXTS[RemedyKind.PLAIN_CONDITION]
-    return _Words(text.action, f"Files decide because {situation.obstacle}. {text.reason}")
+    return _Words(
+        text.action,
+        f"The conflict is decided at file level because {situation.obstacle}. {text.reason}",
+    )
 
 
 _SPECIAL: Mapping[RemedyKind, Callable[[Situation], _Words | None]] = {

@@ -329,7 +329,11 @@ def _decide_forecast(places: _Places, proof: _Proof | None, *, may_miss: bool) -
         why = by_files[0].row_level or _title(by_files[0].rule)
         return Forecast(Verdict.SAME_FILES, f"files decide: {why}", exceptions)
     if places.same_row:
-        return Forecast(Verdict.SAME_ROW, "rows decide: the same rows conflict alone", exceptions)
+        return Forecast(
+            Verdict.SAME_ROW,
+            "row level: it conflicts only if both concern the same rows",
+            exceptions,
+        )
     return _harmless(places, proof)
 
 
@@ -337,8 +341,8 @@ def _harmless(places: _Places, proof: _Proof | None) -> Forecast:
     if proof is not None:
         return Forecast(Verdict.NEVER, proof.why)
     if places.exempt:
-        return Forecast(Verdict.EXEMPT, "a blind append, which it may be ordered before")
-    return Forecast(Verdict.NEVER, "no check finds a conflict, whichever rows they touch")
+        return Forecast(Verdict.EXEMPT, "a blind append, which can be ordered after it")
+    return Forecast(Verdict.NEVER, "no check finds a conflict, regardless of the rows")
 
 
 def _always(rule: Rule) -> Forecast:
@@ -365,13 +369,13 @@ def _proof(
         mine = _build_skipper(table, current.conditions)
         files = (action for action in winner.actions if isinstance(action, AddFile | RemoveFile))
         if not any(_may_hold(mine, file, table) for file in files):
-            why = "no file that it added or removed can hold a row of the condition"
+            why = "no file that it added or removed can contain a row that matches the condition"
             return _Proof(why, is_of_files=True)
     partition_columns = table.partition_columns if table is not None else ()
     if _are_apart(current.conditions, winner, partition_columns):
-        return _Proof("the conditions name different partitions", is_of_files=True)
+        return _Proof("the conditions select different partitions", is_of_files=True)
     if _are_apart(current.conditions, winner, None):
-        return _Proof("no row fits both conditions", is_of_files=False)
+        return _Proof("no row matches both conditions", is_of_files=False)
     return None
 
 

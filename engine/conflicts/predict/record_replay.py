@@ -19,10 +19,10 @@ from engine.vocabulary import StatementKind
 
 JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
 """The verdicts on a recorded write."""
-ENABLED = "the winning commit only enabled features that need not be heeded"
+ENABLED = "the winning commit only enabled features that do not affect running writes"
 _TERMS_RULES = frozenset({Rule.PROTOCOL_CHANGED, Rule.METADATA_CHANGED})
 _APPEND = ForecastSide(kind=StatementKind.INSERT)
-_BY_FILES = "only rows resolved it: at file level the two conflict"
+_BY_FILES = "it was resolved at row level: at file level the two conflict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ def judge_conflict(record: RecordedConflict, asked: ReplaySetting) -> Judgement:
     if record.resolved:
         return _judge_resolved(record, asked)
     if record.rule is not None and record.rule not in FILE_RULES:
-        return Judgement(Verdict.CONFLICT, "it has nothing to do with the level or with rows")
+        return Judgement(Verdict.CONFLICT, "it depends neither on the isolation level nor on rows")
     spared = _judge_blind_append(record, asked)
     if spared is not None:
         return spared
     if asked.row_level and not asked.rows_decided:
         return judge_at_row_level(record, asked.eligible)
-    return Judgement(Verdict.CONFLICT, "it was aborted at this level, or at one that asks for less")
+    return Judgement(Verdict.CONFLICT, "it was aborted at this level or at a weaker level")
 
 
 def _judge_blind_append(record: RecordedConflict, asked: ReplaySetting) -> Judgement | None:
@@ -94,9 +94,9 @@ def _judge_blind_append(record: RecordedConflict, asked: ReplaySetting) -> Judge
     if record.current is not None and _counts_all(record.current, asked):
         return None
     if record.winner_is_blind is None:
-        why = "whether the winning commit was a blind append is not recorded"
+        why = "it is not recorded whether the winning commit was a blind append"
         return Judgement(Verdict.UNDECIDABLE, why)
-    why = "the winning commit was a blind append, which may be ordered after it"
+    why = "the winning commit was a blind append, which can be ordered after it"
     return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
 
 
@@ -108,14 +108,16 @@ def _counts_all(current: ForecastSide, asked: ReplaySetting) -> bool:
 def judge_at_row_level(record: RecordedConflict, eligible: TableSetting) -> Judgement:
     """Judge a file-level conflict as if rows had decided it on an eligible table."""
     if record.rows_compared or record.subclass == Subclass.ROW_LEVEL_CHANGES:
-        return Judgement(Verdict.CONFLICT, "rows were compared, and both had changed the same")
+        return Judgement(
+            Verdict.CONFLICT, "the comparison of rows showed that both changed the same rows"
+        )
     if record.subclass == Subclass.WHOLE_TABLE_READ:
         return Judgement(Verdict.CONFLICT, "it had read the whole table")
     if record.current is not None and record.current.obstacle:
-        why = f"{record.current.obstacle}: files decide all the same"
+        why = f"{record.current.obstacle}, so it is still decided at file level"
         return Judgement(Verdict.CONFLICT, why)
     if record.current is None or record.winner is None:
-        return Judgement(Verdict.UNDECIDABLE, "which rows each side touched is not recorded")
+        return Judgement(Verdict.UNDECIDABLE, "the rows that each side changed are not recorded")
     return _forecast(record.current, record.winner, eligible)
 
 
@@ -137,7 +139,7 @@ def judge_commit(
     """
     alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
     if alike and _is_as_strict(recorded_level, asked.level):
-        return Judgement(Verdict.PASSES, "it landed at this level or a stricter one")
+        return Judgement(Verdict.PASSES, "it committed at this level or a stricter level")
     conflict = replayed.row_conflict if asked.row_level else replayed.conflict
     stopping = [version for version in resolved if version not in traced]
     if stopping and not asked.row_level:
@@ -158,18 +160,18 @@ def _judge_past_resolved(rule: Rule, recorded_level: str | None, asked: ReplaySe
     enables = rule in _TERMS_RULES
     if _is_as_strict(recorded_level, asked.level):
         resolved = ENABLED if enables else "rows that a compaction moved are traced"
-        return Judgement(Verdict.PASSES, f"{resolved}, and it landed")
+        return Judgement(Verdict.PASSES, f"{resolved}, and it committed")
     what = "a commit that enabled features" if enables else "a compaction"
-    return Judgement(Verdict.UNDECIDABLE, f"what came after {what} is not replayed")
+    return Judgement(Verdict.UNDECIDABLE, f"commits after {what} are not replayed")
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
     """Judge a conflict of a file-level replay; `certain`: the write's reads are recorded."""
     if not certain:
-        why = "what it read is not recorded; had it read everything, it would conflict"
+        why = "its reads are not recorded; it would conflict if it read the whole table"
         return Judgement(Verdict.UNDECIDABLE, why)
     if row_level and rule in FILE_RULES:
-        why = "it would conflict at file level; which rows each side touched is not recorded"
+        why = "it would conflict at file level; the rows that each side changed are not recorded"
         return Judgement(Verdict.UNDECIDABLE, why)
     return Judgement(Verdict.CONFLICT, what)
 
@@ -192,16 +194,17 @@ def _judge_resolved(record: RecordedConflict, asked: ReplaySetting) -> Judgement
         return Judgement(Verdict.CONFLICT, _BY_FILES)
     if counts_appends(asked.level) and record.level != asked.level:
         why = (
-            "rows that blind appends added then count too, and whether it matched them is not kept"
+            "rows of blind appends then count too, and it is not recorded whether its "
+            "condition matched them"
         )
         return Judgement(Verdict.UNDECIDABLE, why)
-    return Judgement(Verdict.PASSES, "their rows were different")
+    return Judgement(Verdict.PASSES, "the rows of the two writes were different")
 
 
 def _not_stopped(*, unseen: bool) -> Judgement:
     if unseen:
-        return Judgement(Verdict.UNDECIDABLE, "a commit in between is not kept whole")
-    return Judgement(Verdict.PASSES, "no check of the engine stops it")
+        return Judgement(Verdict.UNDECIDABLE, "a commit in between is not fully recorded")
+    return Judgement(Verdict.PASSES, "no check of the engine finds a conflict")
 
 
 def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
@@ -222,7 +225,7 @@ def _forecast(current: ForecastSide, winner: ForecastSide, eligible: TableSettin
 
 def _explain_unknown(current: ForecastSide, winner: ForecastSide) -> str:
     if current.kind.moves_rows or winner.kind.moves_rows:
-        return "whether the compaction's rows can be traced is not recorded"
+        return "it is not recorded whether the compaction's rows can be traced"
     if current.conditions is None:
         return "its condition is not recorded"
     if winner.conditions is None:

@@ -46,15 +46,15 @@ def read_query_text(text: str) -> QuerySyntax:
     """
     if len(text) > MAX_CHARACTERS:
         what = f"The query has {len(text)} characters: {MAX_CHARACTERS} is the limit."
-        raise ExpressionError(what, "Prepare some of it in another table.")
+        raise ExpressionError(what, "Compute a part of it into another table first.")
     cursor = Cursor(tokenize(text), text)
     if len(cursor.tokens) > MAX_TOKENS:
         what = f"The query has {len(cursor.tokens)} parts: {MAX_TOKENS} is the limit."
-        raise ExpressionError(what, "Prepare some of it in another table.")
+        raise ExpressionError(what, "Compute a part of it into another table first.")
     try:
         query = read_query(cursor)
         if not cursor.at_end:
-            cursor.refuse("the query should have ended")
+            cursor.refuse("the end of the query was expected")
     except ExpressionError as error:
         note_part(error, text)
         raise
@@ -129,8 +129,10 @@ class QueryBinder(Binder):
             for body in (syntax.left, syntax.right)
         )
         if len(left.columns) != len(right.columns):
-            what = f"{len(left.columns)} and {len(right.columns)} columns cannot be one."
-            raise ExpressionError(what, "Select as many on both sides.", position=syntax.position)
+            what = f"{len(left.columns)} and {len(right.columns)} columns cannot be combined."
+            raise ExpressionError(
+                what, "Select the same number of columns on both sides.", position=syntax.position
+            )
         types = common_types(
             [[column.type for _, column in query.columns] for query in (left, right)],
             syntax.position,
@@ -153,7 +155,9 @@ class QueryBinder(Binder):
         ]
         if len({len(row) for row in rows}) != 1:
             what = "The rows of VALUES have different numbers of values."
-            raise ExpressionError(what, "Give each the same.", position=syntax.position)
+            raise ExpressionError(
+                what, "Give each row the same number of values.", position=syntax.position
+            )
         types = common_types([[tree.type for tree in row] for row in rows], syntax.position)
         side = self.side()
         names = [f"col{number}" for number in range(1, len(types) + 1)]
@@ -178,5 +182,5 @@ def _number(order: OrderSyntax, count: int) -> int:
         return 0
     if not 1 <= int(token.value[:6]) <= count:
         what = f"There is no column {token.value} in the query."
-        raise ExpressionError(what, "Name the column.", position=token.position)
+        raise ExpressionError(what, "Use the column's name.", position=token.position)
     return int(token.value)

@@ -120,7 +120,9 @@ class Binder(ABC):
         self._relations += 1
         if self._relations > MAX_RELATIONS:
             what = f"The query reads more than {MAX_RELATIONS} tables."
-            raise ExpressionError(what, "Prepare some of it in another table.", position=position)
+            raise ExpressionError(
+                what, "Compute a part of it into another table first.", position=position
+            )
         return Relation(schema, self.side(), names)
 
     def scan(
@@ -141,13 +143,13 @@ class Binder(ABC):
         """
         names = list(columns) or query.names
         if len(names) != len(query.columns):
-            what = f"{len(names)} names are given to {len(query.columns)} columns."
-            raise ExpressionError(what, "Give each column one name.", position=position)
+            what = f"{len(names)} names are given for {len(query.columns)} columns."
+            raise ExpressionError(what, "Give one name for each column.", position=position)
         seen: set[str] = set()
         for name in names:
             if name.lower() in seen:
                 what = f"A query in FROM has two columns called {name}."
-                raise ExpressionError(what, "Give one another name with AS.", position=position)
+                raise ExpressionError(what, "Rename one of them with AS.", position=position)
             seen.add(name.lower())
         trees = tuple(column for _, column in query.columns)
         fields = (StructField(n, c.type) for n, c in zip(names, trees, strict=True))
@@ -172,7 +174,7 @@ def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int)
     data_type: DataType = BOOLEAN if kind == "exists" else VOID
     if query is not None and kind != "exists":
         if len(query.columns) != 1:
-            what = f"A subquery that is a value has {len(query.columns)} columns."
+            what = f"A scalar subquery has {len(query.columns)} columns."
             raise ExpressionError(what, "Select one.", position=position)
         data_type = query.columns[0][1].type
     return Subquery(kind, syntax.text, tables_in_query(syntax), data_type, query)
@@ -202,7 +204,7 @@ def common_types(rows: list[list[DataType]], position: int) -> list[DataType]:
         kind = common_type(column)
         if kind is None:
             shown = ", ".join(dict.fromkeys(sql_name(type_) for type_ in column))
-            what = f"Column {number} has types that do not go together: {shown}."
-            raise ExpressionError(what, "Cast one to the other's type.", position=position)
+            what = f"Column {number} has types that cannot be combined: {shown}."
+            raise ExpressionError(what, "Cast one type to the other.", position=position)
         kinds.append(kind)
     return kinds

@@ -51,7 +51,11 @@ def refuse_other_calls(cursor: Cursor, start: int) -> None:
         return
     named = before.kind in {"word", "name"}
     shown = f"The function {before.text[:100]}" if named else f"Calling {before.text[:60]!r}"
-    plain = ": names are plain here" if named and _is_function(before.value.lower()) else ""
+    plain = (
+        ": a function name has no qualifier here"
+        if named and _is_function(before.value.lower())
+        else ""
+    )
     what = f"{shown} at {before.position} is not allowed in an expression{plain}."
     raise ExpressionError(what, remedy_for(before.value), position=before.position)
 
@@ -107,7 +111,7 @@ _UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "
 class FromReader(Cursor, ABC):
     """Reads tables and joins."""
 
-    help = "See the documentation for the queries that are understood."
+    help = "docs/sql.md lists the supported queries."
     depth = 0
     combined = 0
 
@@ -122,14 +126,14 @@ class FromReader(Cursor, ABC):
             self.combine()
             left = JoinSyntax(left, self._parse_joins(), "cross", (), (), self.position)
         if self.peek() in _UNKNOWN:
-            self.refuse("this is not understood in a query")
+            self.refuse("this is not supported in a query")
         return left
 
     def combine(self) -> None:
         """Count a join or a set operation: each lies around those before it."""
         self.combined += 1
         if self.combined > MAX_COMBINED:
-            self.refuse(f"more than {MAX_COMBINED} joins, UNIONs and the like are in the query")
+            self.refuse(f"the query has more than {MAX_COMBINED} joins and set operations")
 
     def _parse_joins(self) -> FromSyntax:
         left = self._table()
@@ -244,7 +248,7 @@ class FromReader(Cursor, ABC):
         """Take the tokens of one expression, up to a comma, a clause or a closing bracket.
 
         Raises:
-            ExpressionError: there is none, or a bracket is left open.
+            ExpressionError: there is none, or a parenthesis is not closed.
         """
         start, depth = self.index, 0
         while not self.at_end:
@@ -255,7 +259,7 @@ class FromReader(Cursor, ABC):
                 depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(ahead, 0)
                 self.index += 1
         if depth or self.index == start:
-            self.refuse("a bracket is left open" if depth else "an expression was expected")
+            self.refuse("a parenthesis is not closed" if depth else "an expression was expected")
         return tuple(self.tokens[start : self.index])
 
     def take_subquery(self, start: int) -> bool:

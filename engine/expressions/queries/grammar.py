@@ -55,7 +55,7 @@ class QueryGrammar(Grammar):
 
     aliases_in_calls = True
 
-    help = "Use columns, literals, operators and the functions of docs/sql.md."
+    help = "Use columns, literals, operators and the functions in docs/sql.md."
 
     def __init__(  # noqa: PLR0913 - the context of an expression
         self,
@@ -101,7 +101,7 @@ class QueryGrammar(Grammar):
             return super()._function(token)
         if self.calls is None or self._variables:
             place = "in a lambda" if self._variables else self.place
-            what = f"The function {name} at {token.position} cannot stand {place}."
+            what = f"The function {name} at {token.position} cannot be used {place}."
             raise ExpressionError(
                 what, "Compute it in a subquery, or use HAVING.", position=token.position
             )
@@ -123,16 +123,16 @@ class QueryGrammar(Grammar):
         arguments = self._all_rows(name) or tuple(self._list())
         condition = self._only_where()
         if any(has_subquery(tree) for tree in (*arguments, *([condition] if condition else []))):
-            what = f"A subquery stands inside {name} at {token.position}."
+            what = f"{name} at {token.position} contains a subquery."
             raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
         if self.take("OVER"):
             if distinct or condition is not None:
-                self.refuse("DISTINCT and FILTER do not go with OVER")
+                self.refuse("DISTINCT and FILTER cannot be combined with OVER")
             return self._window(windowed, arguments, token)
         if aggregate is None:
             self.refuse(f"{name} needs OVER (…)")
         if len(calls.aggregates) > before:
-            what = f"An aggregate stands inside {name} at {token.position}."
+            what = f"{name} at {token.position} contains an aggregate."
             raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
         _check_call(aggregate, arguments, token)
         result = _result(aggregate, arguments, token)
@@ -161,7 +161,7 @@ class QueryGrammar(Grammar):
     ) -> Expression:
         _check_call(function, arguments, token)
         if self.peek() != "(":
-            self.refuse("a window in brackets was expected")
+            self.refuse("a window in parentheses was expected")
         self.index += 1
         partition = self._several() if self.take("PARTITION", "BY") else ()
         order = self._parse_sort_keys() if self.take("ORDER", "BY") else ()
@@ -169,7 +169,7 @@ class QueryGrammar(Grammar):
         self.need(")")
         if function.name in _NEEDS_ORDER and not order:
             what = f"{function.name} at {token.position} needs an ORDER BY in its window."
-            raise ExpressionError(what, "Say which row comes first.", position=token.position)
+            raise ExpressionError(what, "Add ORDER BY to the window.", position=token.position)
         if function.name in WINDOW_FUNCTIONS and frame and "value" not in function.name:
             self.refuse(f"{function.name} takes no frame")
         result = _result(function, arguments, token)
@@ -215,7 +215,7 @@ class QueryGrammar(Grammar):
             self.need("AND")
             end, last = self._parse_frame_bound(unit)
         if first > last or first == inf or last == -inf:
-            self.refuse("the frame ends before it begins")
+            self.refuse("the frame ends before it starts")
         return f"{unit} BETWEEN {start} AND {end}"
 
     def _parse_frame_bound(self, unit: str) -> tuple[str, float]:
@@ -231,7 +231,7 @@ class QueryGrammar(Grammar):
             self.index += 1
             count, number = str(int(token.value)), float(token.value)
         else:
-            self.refuse("a frame lies between UNBOUNDED, CURRENT ROW and a number of ROWS")
+            self.refuse("a frame has the bounds UNBOUNDED, CURRENT ROW or a number of ROWS")
         if self.take("PRECEDING"):
             return f"{count} PRECEDING", -number
         self.need("FOLLOWING")
@@ -254,6 +254,6 @@ def _result(function: Function, arguments: tuple[Expression, ...], token: Token)
     result = function.result(types)
     unordered = function.name in {"min", "max"} and isinstance(types[0], MapType)
     if result is None or unordered:
-        what = f"{function.name} at {token.position} does not take these types."
+        what = f"{function.name} at {token.position} does not accept these types."
         raise ExpressionError(what, "Cast its arguments.", position=token.position)
     return result

@@ -93,7 +93,7 @@ class QueryReader(FromReader):
         """Parse [WITH …] SELECT … [UNION …] [ORDER BY …] [LIMIT …]."""
         self.depth += 1
         if self.depth > MAX_NESTING:
-            self.refuse(f"queries are nested deeper than {MAX_NESTING} levels")
+            self.refuse(f"the query is nested deeper than {MAX_NESTING} levels")
         start = self.index
         common = self.common() if self.take("WITH") else ()
         body = self._union()

@@ -25,13 +25,13 @@ class QueryScope(Scope):
             return plan_column(columns[0])
         if columns:
             tables = ", ".join(self._relation_label(column) for column in columns)
-            what = f"The column {'.'.join(path)} is ambiguous: {tables} have it."
-            raise ExpressionError(what, "Put the name of its table before it.", position=position)
+            what = f"The column {'.'.join(path)} is ambiguous: it is in {tables}."
+            raise ExpressionError(what, "Qualify it with the name of its table.", position=position)
         around = self.outer
         if around is not None and around.own(path):
             return around.resolve(path, position)
         if around is not None and around.outer is not None and around.outer.own(path):
-            what = f"The column {'.'.join(path)} is of a query two levels around."
+            what = f"The column {'.'.join(path)} belongs to a query two levels further out."
             remedy = "Join its table into the subquery, or use a join."
             raise ExpressionError(what, remedy, position=position)
         raise self._column_error(path, position)

@@ -78,13 +78,15 @@ def _table(binder: Binder, source: TableName, place: QueryPlace) -> JoinedPlan:
     common = place.common.get(source.name.lower())
     if common is None:
         if source.columns:
-            what = f"The columns of {source.name} cannot be named here."
-            raise ExpressionError(what, "Name them with AS.", position=source.position)
+            what = f"The columns of {source.name} cannot be renamed here."
+            raise ExpressionError(
+                what, "Rename them with AS in the SELECT.", position=source.position
+            )
         scan, relation = binder.scan(source.name, source.version, names, source.position)
         return JoinedPlan(scan, (relation,))
     if source.version is not None:
-        what = f"{source.name} is a query, which has no versions."
-        raise ExpressionError(what, "Leave AS OF out.", position=source.position)
+        what = f"{source.name} is a query, and a query has no versions."
+        raise ExpressionError(what, "Remove AS OF.", position=source.position)
     table, seen = common
     query = binder.query(table.query, seen)
     schema, trees = binder.name_columns(query, source.columns or table.columns, source.position)
@@ -156,7 +158,7 @@ def _check_names(left: Sequence[Relation], right: Sequence[Relation], position: 
     for name in (name for relation in right for name in relation.names):
         if name.lower() in mine:
             what = f"Two tables are called {name}."
-            raise ExpressionError(what, "Give one another name with AS.", position=position)
+            raise ExpressionError(what, "Rename one of them with AS.", position=position)
 
 
 Item = tuple[str, Expression]
@@ -214,7 +216,7 @@ class Groups:
             if isinstance(key, Column) and key.path == column.path[: len(key.path)]:
                 return Column((*named.path, *column.path[len(key.path) :]), column.type)
         name = ".".join((display_name(column.path[0]), *column.path[1:]))
-        what = f"The column {name} is neither grouped by nor in an aggregate."
+        what = f"The column {name} is neither in GROUP BY nor in an aggregate."
         raise ExpressionError(what, "Add it to GROUP BY, or aggregate it.", position=position)
 
     def _window(self, call: WindowCall, position: int) -> WindowCall:
@@ -311,14 +313,14 @@ class _Select:
             what = (
                 f"There is no table {item.qualifier} in FROM."
                 if item.qualifier
-                else ("* has no columns here.")
+                else ("* selects no columns here.")
             )
             position = self.select.position
             raise ExpressionError(what, "Name the columns.", position=position)
         left_out = {name.lower() for name in item.left_out}
         unknown = left_out - {name.lower() for name, _ in columns}
         if unknown:
-            what = f"EXCEPT names {sorted(unknown)[0]}, which is not a column."
+            what = f"EXCEPT lists {sorted(unknown)[0]}, which is not a column."
             raise ExpressionError(what, "Leave it out.", position=self.select.position)
         return [column for column in columns if column[0].lower() not in left_out]
 
@@ -340,7 +342,7 @@ class _Select:
         )
         called = {*self.calls.aggregates.values(), *self.calls.windows.values()}
         if _uses(tree, frozenset(called)):
-            what = "GROUP BY cannot group by an aggregate."
+            what = "GROUP BY cannot contain an aggregate."
             raise ExpressionError(what, "Use a subquery in FROM.", position=tokens[0].position)
         return tree
 
@@ -351,7 +353,7 @@ class _Select:
         number = int(tokens[0].value[:6])
         if not 1 <= number <= len(self.items):
             what = f"There is no column {number} in the SELECT."
-            raise ExpressionError(what, "Name the column.", position=tokens[0].position)
+            raise ExpressionError(what, "Use the column's name.", position=tokens[0].position)
         return self.items[number - 1][1]
 
     def _late(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression | None:
@@ -422,7 +424,7 @@ class _Select:
                 outputs_of[key.value] = Column((unique,), key.value.type)
             keys.append(SortKey(outputs_of[key.value], key.descending, key.nulls_first))
         if self.select.distinct and hidden:
-            what = "ORDER BY of a SELECT DISTINCT takes its columns alone."
+            what = "ORDER BY of a SELECT DISTINCT can only use selected columns."
             raise ExpressionError(what, "Select the column too.", position=self.select.position)
         plan: Plan = Project(self.plan, (*((unique, tree) for unique, _, tree in outputs), *hidden))
         plan = Distinct(plan) if self.select.distinct else plan

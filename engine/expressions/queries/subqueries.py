@@ -39,5 +39,5 @@ def _read(grammar: Operands) -> tuple[int, QuerySyntax]:
     syntax = read_query(grammar)
     if not tables_in_query(syntax):
         what = f"The subquery at {position} reads no table."
-        raise ExpressionError(what, "Write its value out.", position=position)
+        raise ExpressionError(what, "Write its value as a literal.", position=position)
     return position, syntax

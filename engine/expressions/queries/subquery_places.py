@@ -51,7 +51,7 @@ def _check_place(tree: Expression) -> None:
 def refuse_in(tree: Expression) -> None:
     """Refuse IN with a subquery outside conditions: Spark would not distinguish null from false."""
     if any(_is_in(outside_query) for outside_query in _iter_outer_nodes(tree)):
-        what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
+        what = "IN (SELECT …) can only be used in a condition, combined with AND, OR and NOT."
         raise ExpressionError(what, "Use EXISTS, or a join.")
 
 
@@ -64,14 +64,17 @@ def refuse_names_around(query: Query, position: int) -> None:
     """
     for step in steps(query.plan):
         if _names_around(step) and not isinstance(step, Filter | Project):
-            what = f"The subquery at {position} names a column of the query around where it may "
-            what += "not: WHERE, QUALIFY and SELECT may, outside of functions over several rows."
+            what = (
+                f"The subquery at {position} uses a column of the outer query where it "
+                "cannot: only WHERE, QUALIFY and SELECT "
+            )
+            what += "can, outside aggregates and window functions."
             remedy = "Compare it in WHERE, or use a join."
             raise ExpressionError(what, remedy, position=position)
         clause = _whole_clause(step)
         if clause and any(_names_around(node) for node in steps(step)):
-            what = f"The subquery at {position} has {clause} over a column of the query around."
-            remedy = f"Leave {clause} out, or join a query in FROM that has it."
+            what = f"The subquery at {position} has {clause} and uses a column of the outer query."
+            remedy = f"Remove {clause}, or join a query with it in FROM."
             raise ExpressionError(what, remedy, position=position)
 
 

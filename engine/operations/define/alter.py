@@ -107,7 +107,7 @@ def insert_fields(new: Sequence[StructField], *, first: bool, after: str) -> Cha
         names = [field.name.lower() for field in fields]
         for added in new:
             if added.name.lower() in names:
-                msg = f"There is a column {added.name} already."
+                msg = f"The column {added.name} already exists."
                 raise InvalidSchemaError(msg, "Choose another name.", field="columns")
         place = 0 if first else _index(fields, after) + 1 if after else len(fields)
         return (*fields[:place], *new, *fields[place:])
@@ -136,7 +136,7 @@ def change_field(name: str, alter: Callable[[StructField], StructField]) -> Chan
         new = alter(fields[place])
         others = [field.name.lower() for i, field in enumerate(fields) if i != place]
         if new.name.lower() in others:
-            msg = f"There is a column {new.name} already."
+            msg = f"The column {new.name} already exists."
             raise InvalidSchemaError(msg, "Choose another name.", field="new_name")
         return (*fields[:place], new, *fields[place + 1 :])
 
@@ -190,8 +190,10 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     for field in command.columns:
         if not field.nullable or GENERATED in field.metadata or DEFAULT in field.metadata:
-            msg = f"{field.name} must be null in the rows that are there: it can have no rule yet."
-            raise InvalidSchemaError(msg, "Add it plain, then change it.", field="columns")
+            msg = f"{field.name} would be null in existing rows, so it cannot have a rule yet."
+            raise InvalidSchemaError(
+                msg, "Add it without the rule, then change it.", field="columns"
+            )
     schema, listed = snapshot.schema, list[dict[str, Any]]()
     for field, inside, first, after in command.list_additions():
         parent = column_path(inside) if inside else ()
@@ -288,7 +290,7 @@ def check_default_type(field: StructField) -> None:
         given == STRING and field.type != STRING
     )  # Spark does not cast defaults in a definition
     if is_text_of_another or not is_storable(given, field.type):
-        msg = f"The default {text} is no value for {field.name}."
+        msg = f"The default {text} is not a value for {field.name}."
         raise InvalidSchemaError(msg, "Cast it.", field="new_default")
 
 
@@ -298,7 +300,9 @@ def _alter_field(command: ChangeColumn, snapshot: Snapshot, field: StructField) 
     if new_type == field.type:
         return field
     if {IDENTITY, GENERATED} & metadata.keys() and (new_type is not None or command.new_default):
-        msg = f"The table gives {field.name} its values: it keeps its type, and takes no default."
+        msg = (
+            f"The table computes the values of {field.name}, so its type and default cannot change."
+        )
         raise InvalidSchemaError(msg, "Add another column.", field="column")
     if new_type is not None:
         wider = widen_field(field, new_type)
@@ -343,7 +347,7 @@ def _commit(
         return OperationResult(plan=Plan(what))
     txn.stage(*terms.changes_from(snapshot))
     result = execution.commit(txn, operation, parameters, {})
-    return result if txn.actions else result.replace_message("The schema is as asked already.")
+    return result if txn.actions else result.replace_message("The table already has this schema.")
 
 
 def _update_configuration(
@@ -389,7 +393,7 @@ def _rename_path(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPa
 
 def _check_mapped(snapshot: Snapshot, done: str) -> None:
     if snapshot.mapping_mode == "none":
-        msg = f"Columns of {snapshot.table_uri} cannot be {done}: it has no column mapping."
+        msg = f"Columns of {snapshot.table_uri} cannot be {done}, because it has no column mapping."
         remedy = "Set delta.columnMapping.mode to 'name' first."
         raise InvalidSchemaError(msg, remedy, field="columns")
 
@@ -422,7 +426,7 @@ def _check_rules(snapshot: Snapshot, path: tuple[str, ...]) -> None:
         except ExpressionError:
             named = {path[0].lower()}
         if path[0].lower() in named:
-            msg = f"The rule {name} ({text}) names {path[0]}."
+            msg = f"The rule {name} ({text}) uses {path[0]}."
             raise InvalidSchemaError(msg, "Drop the rule first.", field="columns")
 
 
@@ -468,12 +472,14 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     snapshot = execution.snapshot_of(txn)
     key = f"{CONSTRAINT_PREFIX}{command.name.lower()}"
     if any(existing.lower() == key for existing in snapshot.metadata.configuration):
-        msg = f"There is a constraint {command.name} already."
+        msg = f"The constraint {command.name} already exists."
         raise ConstraintExistsError(msg, "Drop it first.", field="name")
     condition = command.parse_check(snapshot.schema)
     stored = command.render_check(snapshot.schema)
     if execution.options.dry_run:
-        return OperationResult(plan=Plan(f"{snapshot.file_count} files would be checked."))
+        return OperationResult(
+            plan=Plan(f"The rows of {snapshot.file_count} files would be checked.")
+        )
     txn.read_whole_table()
     files = snapshot.add_files()
     if files:
@@ -485,7 +491,9 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
             violations = rows.limit(1).count()
         if violations:
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
-            raise NewConstraintViolatedError(msg, "Correct the row, or say that null may be.")
+            raise NewConstraintViolatedError(
+                msg, "Correct the row, or allow null in the condition."
+            )
     configuration = {**snapshot.metadata.configuration, key: stored}
     terms = build_terms(WriteTerms.from_snapshot(snapshot), snapshot.schema, configuration)
     txn.stage(*terms.changes_from(snapshot))
@@ -506,9 +514,9 @@ def drop_constraint(command: DropConstraint, execution: Execution) -> OperationR
     kept = {key: text for key, text in before.items() if key.lower() != key_lower}
     if len(kept) == len(before):
         if command.if_exists:
-            return OperationResult(message="There is no such constraint: nothing was done.")
+            return OperationResult(message="The constraint does not exist: nothing was done.")
         msg = f"There is no constraint {command.name}."
-        raise InvalidPropertyError(msg, "Check its name.", field="name")
+        raise InvalidPropertyError(msg, "Check the name.", field="name")
     if execution.options.dry_run:
         return OperationResult(plan=Plan("The constraint would be dropped."))
     txn.stage(msgspec.structs.replace(snapshot.metadata, configuration=kept))
@@ -524,13 +532,16 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     if snapshot.partition_columns:
-        msg = f"{snapshot.table_uri} is partitioned: a table is partitioned or clustered, not both."
+        msg = (
+            f"{snapshot.table_uri} is partitioned. A table cannot be both partitioned and "
+            "clustered."
+        )
         raise RequestError(msg, "Load it into a clustered table.", field="columns")
     domain = build_clustering_domain(snapshot.schema, command.columns, snapshot.mapping_mode)
     if snapshot.clustering_paths == clustering_paths(domain):
-        return OperationResult(message="The table is clustered like this already.")
+        return OperationResult(message="The table already has these clustering columns.")
     if execution.options.dry_run:
-        return OperationResult(plan=Plan("The clustering columns would change, no row would."))
+        return OperationResult(plan=Plan("The clustering columns would change, but no row."))
     missing = {"clustering", "domainMetadata"} - list_supported_features(snapshot.protocol)
     if missing:
         txn.stage(upgrade(snapshot.protocol, missing))

@@ -150,7 +150,7 @@ def copy_files(
     ]  # a VACUUM may have deleted them meanwhile
     outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
     copied = len([copy for copy, done in outcomes if done])
-    execution.report_finding(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
+    execution.report_finding(f"{copied:,} of {len(copies):,} files were left to copy", STAGE)
     return copied
 
 
@@ -167,7 +167,7 @@ class _Copying:
         source: Store = self._source_at(copy.source.root)
         original, there = source.stat(copy.source.path), self._target.stat(copy.path)
         if original is None:
-            msg = f"{copy.source.path} of {copy.source.root} is gone, and cannot be cloned."
+            msg = f"{copy.source.path} of {copy.source.root} is missing and cannot be cloned."
             raise DataFileMissingError(msg, "Clone a version whose files have not been vacuumed.")
         if there is not None and self._is_copy(there, original):
             return False
@@ -182,7 +182,7 @@ class _Copying:
         with source.open_input(path) as file:
             while piece := file.read(_PIECE_BYTES):
                 if self._stopped.is_set():
-                    msg = "The copying was stopped."
+                    msg = "The copy was stopped."
                     raise OperationCancelledError(msg)
                 yield piece
 
@@ -263,10 +263,10 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     """
     exists = bool(list_log_files(execution.table.store))
     if exists and command.if_not_exists:
-        return OperationResult(message="There is a table already: nothing was done.")
+        return OperationResult(message="The table already exists: nothing was done.")
     if exists and not command.replace:
         msg = f"There is already a Delta table at {execution.table.uri}."
-        raise TableExistsError(msg, "Choose another place, or have it replaced.")
+        raise TableExistsError(msg, "Choose another location, or use CREATE OR REPLACE.")
     owner = _owner(command, execution)
     source = owner.snapshot(version=command.version, timestamp=command.timestamp)
     txn = execution.begin() if exists else _begin_create(execution)
@@ -289,7 +289,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     }
     same = not txn.actions
     result = execution.commit(txn, "CLONE", parameters, _metrics(source, change))
-    message = f"The table is a clone of version {source.version} of {source.table_uri} already."
+    message = f"The table is already a clone of version {source.version} of {source.table_uri}."
     return result.replace_message(message) if same else result
 
 
@@ -299,8 +299,8 @@ def _owner(command: Clone, execution: Execution) -> DeltaTable:
     table = execution.named_tables.open(command.source_table)
     ours, theirs = _real(target.uri), _real(table.uri)
     if ours.startswith(theirs) or theirs.startswith(ours):
-        msg = f"{table.uri} and {target.uri} are one table, or one lies inside the other."
-        raise RequestError(msg, "Clone into a place of its own.", field="source_table")
+        msg = f"{table.uri} and {target.uri} are the same table, or one is inside the other."
+        raise RequestError(msg, "Clone to a separate location.", field="source_table")
     return table
 
 
@@ -367,8 +367,8 @@ def _plan_replace(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) 
     """Plan a clone into an existing table: it keeps its id, name, features and shared files."""
     if current.mapping_mode != source.mapping_mode:
         msg = (
-            f"{current.table_uri} maps its columns by {current.mapping_mode},"
-            f" {source.table_uri} by {source.mapping_mode}."
+            f"{current.table_uri} maps its columns by {current.mapping_mode}, but "
+            f"{source.table_uri} maps them by {source.mapping_mode}."
         )
         raise InvalidPropertyError(msg, "Clone into a new table.", field=MODE_KEY)
     before = {add.key: add for add in current.add_files()}
@@ -453,7 +453,8 @@ def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
     files += [PlannedFile.from_add(add, "removed") for add in change.removed]
     summary = (
         f"The table would {'copy' if deep else 'share'} {len(came)} files of version"
-        f" {source.version} of {source.table_uri}; {len(change.removed)} of its own would go."
+        f" {source.version} of {source.table_uri}; {len(change.removed)} of its own files "
+        "would be removed."
     )
     return OperationResult(plan=plan_of(summary, files, version=source.version))
 

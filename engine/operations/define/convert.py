@@ -69,7 +69,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     """
     store = execution.table.store
     if list_log_files(store):
-        return OperationResult(message="It is a Delta table already: nothing was done.")
+        return OperationResult(message="It is already a Delta table: nothing was done.")
     files = [status for status in store.list_all() if _is_data(status.path)]
     if not files:
         msg = f"There are no Parquet files at {store.root}."
@@ -107,7 +107,10 @@ def _check_unmapped(metadata: Metadata) -> None:
     mode = column_mapping_mode(metadata.configuration)
     if mode != "none":
         what = f"{MODE_KEY} cannot be set to `{mode}` when using CONVERT TO DELTA."
-        remedy = "Convert without it, then ALTER TABLE … SET TBLPROPERTIES keeps the files' names."
+        remedy = (
+            "Convert without it, then set it with ALTER TABLE … SET TBLPROPERTIES, which "
+            "keeps the column names in the files."
+        )
         raise MappedConversionError(what, remedy, field="properties")
 
 
@@ -140,7 +143,7 @@ def _schema(
             raise
         what = f"Spark cannot read a type in the Parquet files at {root}: {refused[0]}"
         remedy = (
-            "Write these files anew with another type: times in microseconds"
+            "Rewrite these files with another type: times in microseconds"
             " (coerce_timestamps='us' of pyarrow and pandas), other columns as text or numbers."
         )
         raise RequestError(what, remedy, field="identifier") from None  # else Spark's is raised
@@ -188,7 +191,7 @@ def _values(path: str, partitions: StructType, root: str) -> dict[str, str | Non
         )
         columns = ", ".join(f"`{name}` STRING" for name in texts)
         remedy = (
-            f"Give the columns of the directories with their types, such as {columns}."
+            f"Give the partition columns with their types, such as {columns}."
             if columns
             else "Give no partition columns."
         )
@@ -204,5 +207,5 @@ def _check_value(column: StructField, text: str | None) -> None:
     try:
         parse_stored_value(text, column.type)
     except MalformedLogError as error:
-        msg = f"The directory {column.name}={text} holds no value of the type of {column.name}."
+        msg = f"The directory {column.name}={text} does not match the type of {column.name}."
         raise RequestError(msg, "Give the column another type.", field="partitionSchema") from error

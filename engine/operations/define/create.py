@@ -80,13 +80,13 @@ def _operation_and_parameters(
 
 def _handle_existing(command: Create, execution: Execution) -> OperationResult:
     if command.if_not_exists:
-        return OperationResult(message="There is a table already: nothing was done.")
+        return OperationResult(message="The table already exists: nothing was done.")
     if command.replace:
         return _replace(command, execution)
     if isinstance(command.source, DataFrameSource) and command.source.save_mode == "Append":
         return append(Append(source=command.source), execution)  # another writer came first
     msg = f"There is already a Delta table at {execution.table.uri}."
-    raise TableExistsError(msg, "Choose another place, or create only if there is none.")
+    raise TableExistsError(msg, "Choose another location, or use IF NOT EXISTS.")
 
 
 def _replace(command: Create, execution: Execution) -> OperationResult:

@@ -160,7 +160,7 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     if execution.options.dry_run:
         return OperationResult(plan=Plan(_summary(actions)))
     if not actions:
-        return OperationResult(message="The properties have these values already.")
+        return OperationResult(message="The properties already have these values.")
     if _asks_for_no_rows(snapshot, configuration):
         txn.read_whole_table()
     txn.stage(*actions)
@@ -183,7 +183,9 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
     missing = [key for key in command.keys if key not in before]
     if missing and not command.if_exists:
         msg = f"{missing[0]} is not set on {execution.table.uri}."
-        raise InvalidPropertyError(msg, "Leave it out, or unset IF EXISTS.", field="keys")
+        raise InvalidPropertyError(
+            msg, "Remove it, or use UNSET TBLPROPERTIES IF EXISTS.", field="keys"
+        )
     configuration = {key: value for key, value in before.items() if key not in command.keys}
     actions = property_actions(snapshot, configuration)
     if execution.options.dry_run:
@@ -234,7 +236,7 @@ def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     new = {key: text for key, text in configuration.items() if before.get(key) != text}
     rules = [key for key in new if constraint_name(key) is not None]
     if rules and snapshot.file_count:
-        msg = f"{rules[0]} is a constraint: the rows that are there must be checked first."
+        msg = f"{rules[0]} is a constraint, and existing rows must be checked first."
         raise InvalidPropertyError(msg, "Use ALTER TABLE … ADD CONSTRAINT.", field=rules[0])
     check_constraints(snapshot.schema, new)
     check_change_feed(snapshot.schema, configuration)
@@ -267,7 +269,7 @@ def _find_requested_features(
     ):
         if key in configuration and requested < current:
             msg = f"{key} is {current}, and cannot be lowered to {requested}."
-            remedy = "Drop the features that ask for it: ALTER TABLE … DROP FEATURE."
+            remedy = "Drop the features that need it: ALTER TABLE … DROP FEATURE."
             raise InvalidPropertyError(msg, remedy, field=key)
     return list_legacy_features(reader, writer)
 
@@ -281,7 +283,9 @@ def _enable_column_mapping(
         return map_columns(snapshot.schema, configuration)
     if (before, after) != ("none", "name"):
         msg = f"Column mapping cannot be changed from {before} to {after}."
-        raise InvalidPropertyError(msg, "Only none to name is possible.", field=MODE_KEY)
+        raise InvalidPropertyError(
+            msg, "Only a change from none to name is possible.", field=MODE_KEY
+        )
     return map_columns(snapshot.schema, configuration, keep_names=True)
 
 
@@ -304,8 +308,8 @@ def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> b
 def _backfill_summary(snapshot: Snapshot) -> str:
     count = files_without_row_ids(snapshot).num_rows
     return (
-        f"The rows of {count} files would get ids first, in commits of their own;"
-        " then the metadata would change, and concurrent writes would fail."
+        f"First the rows of {count} files would get ids, in separate commits. Then the "
+        "metadata would change, and concurrent writes would fail."
     )
 
 
@@ -315,10 +319,8 @@ def _enable_row_tracking(snapshot: Snapshot, configuration: dict[str, str]) -> d
     if not enabled or snapshot.properties.row_tracking:
         return configuration
     if files_without_row_ids(snapshot).num_rows:
-        msg = (
-            f"{snapshot.table_uri} got files whose rows have no ids, from a writer that gives none."
-        )
-        remedy = "Run it again once that writer is done."
+        msg = f"{snapshot.table_uri} got new files without row ids from another writer."
+        remedy = "Run it again after that writer has finished."
         raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
     return add_defaults(configuration, ["-"], [])
 
@@ -339,15 +341,15 @@ def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> b
 def _refuse_managed(properties: Mapping[str, str]) -> None:
     managed = [key for key in properties if key in _MANAGED]
     if managed:
-        msg = f"{managed[0]} is kept by the engine."
-        raise InvalidPropertyError(msg, "Leave it as it is.", field=managed[0])
+        msg = f"{managed[0]} is managed by the engine."
+        raise InvalidPropertyError(msg, "Do not set it.", field=managed[0])
 
 
 def _check_files_fit(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     """Refuse to enable Iceberg compatibility over files written before: REORG rewrites them."""
     enabled = TableProperties.parse(configuration).iceberg_compat_v2
     if enabled and not snapshot.properties.iceberg_compat_v2 and snapshot.file_count:
-        msg = f"{snapshot.table_uri} has files that Iceberg clients could not read."
+        msg = f"{snapshot.table_uri} has files that Iceberg clients cannot read."
         remedy = "Run REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)) instead."
         raise InvalidPropertyError(msg, remedy, field=ICEBERG_COMPAT_KEY)
 

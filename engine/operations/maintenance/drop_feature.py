@@ -111,9 +111,7 @@ def _constraints(snapshot: Snapshot) -> FeatureUse | None:
         for key in snapshot.metadata.configuration
         if (name := constraint_name(key)) is not None
     ]
-    return (
-        FeatureUse(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
-    )
+    return FeatureUse(f"it has constraints: {_few(names)}", "Drop them first.") if names else None
 
 
 def _invariants(snapshot: Snapshot) -> FeatureUse | None:
@@ -122,14 +120,14 @@ def _invariants(snapshot: Snapshot) -> FeatureUse | None:
         for field in _fields(snapshot.schema)
         if not field.nullable or "delta.invariants" in field.metadata
     ]
-    what = f"there are columns with NOT NULL or another invariant: {_few(names)}"
-    return FeatureUse(what, "Let them be null first.") if names else None
+    what = f"it has columns with NOT NULL or another invariant: {_few(names)}"
+    return FeatureUse(what, "Drop NOT NULL first.") if names else None
 
 
 def _column_mapping_use(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.mapping_mode == "none":
         return None
-    what = f"columns are mapped by {snapshot.mapping_mode}, and files have other names for them"
+    what = f"columns are mapped by {snapshot.mapping_mode}, and have different names in the files"
     return FeatureUse(what, "Load the rows into a table without delta.columnMapping.mode.")
 
 
@@ -144,7 +142,7 @@ def _vectors(snapshot: Snapshot) -> FeatureUse | None:
 
 def _domains(snapshot: Snapshot) -> FeatureUse | None:
     names = sorted(snapshot.domains)
-    what = f"there are metadata domains: {_few(names)}"
+    what = f"it has metadata domains: {_few(names)}"
     return FeatureUse(what, "Remove them with the engine that wrote them.") if names else None
 
 
@@ -155,8 +153,10 @@ def _row_tracking(snapshot: Snapshot) -> FeatureUse | None:
     count = len(column) - column.null_count
     if not count:
         return None
-    what = f"{count} files carry row ids, which this engine cannot take out again"
-    return FeatureUse(what, "Leave delta.enableRowTracking false, or drop it with delta-spark.")
+    what = f"{count} files have row ids, which this engine cannot remove"
+    return FeatureUse(
+        what, "Leave delta.enableRowTracking set to false, or drop the feature with delta-spark."
+    )
 
 
 def _clustering_use(snapshot: Snapshot) -> FeatureUse | None:
@@ -172,9 +172,9 @@ def _own_times(snapshot: Snapshot) -> FeatureUse | None:
 
 def _no_zone(snapshot: Snapshot) -> FeatureUse | None:
     types = {str(getattr(type_, "name", "")) for type_ in iter_types(snapshot.schema)}
-    what = "there are columns of type TIMESTAMP_NTZ"
+    what = "it has columns of type TIMESTAMP_NTZ"
     return (
-        FeatureUse(what, "Load the rows into a table of other types.")
+        FeatureUse(what, "Load the rows into a table without that type.")
         if "timestamp_ntz" in types
         else None
     )
@@ -192,7 +192,7 @@ def _type_widening_use(snapshot: Snapshot) -> FeatureUse | None:
     if snapshot.properties.enable_type_widening:
         return _property_use("delta.enableTypeWidening")
     names = [field.name for field in _fields(snapshot.schema) if TYPE_CHANGES in field.metadata]
-    what = f"columns were widened, and files may hold their narrower types: {_few(names)}"
+    what = f"columns were widened, and files may still have the narrower types: {_few(names)}"
     return FeatureUse(what, "Load the rows into a new table.") if names else None
 
 
@@ -255,9 +255,7 @@ _log = logging.getLogger(__name__)
 _PROTECTION = "checkpointProtection"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _VECTORS_KEY = "delta.enableDeletionVectors"
-_PURGE_SUMMARY = (
-    "Deletion vectors would be switched off, and the files that have one rewritten without it. "
-)
+_PURGE_SUMMARY = "Deletion vectors would be disabled, and the files that have them rewritten. "
 _TRACELESS = frozenset({"vacuumProtocolCheck"})
 _DOMAINS = {"clustering": "delta.clustering", "rowTracking": "delta.rowTracking"}
 _SETTINGS = {
@@ -311,10 +309,10 @@ def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
 
 def _check_history(name: str, *, in_history: bool, cut: bool) -> None:
     if cut and not in_history:
-        msg = f"{name} leaves nothing in the history that readers must understand."
+        msg = f"{name} leaves nothing in the history that older readers cannot read."
         raise RequestError(msg, "Drop it without TRUNCATE HISTORY.", field="truncate_history")
     if name == _PROTECTION and not cut:
-        msg = f"{name} guards history that older clients cannot read."
+        msg = f"{name} protects history that older clients cannot read."
         raise RequestError(msg, "Drop it with TRUNCATE HISTORY.", field="truncate_history")
 
 
@@ -335,7 +333,7 @@ def _resolve_feature(snapshot: Snapshot, feature: str) -> str:
         kind = FeatureNotPresentError if is_known else UnknownFeatureError
         raise kind(msg, f"It has {', '.join(sorted(have))}.", field="feature")
     if name not in FEATURES:
-        msg = f"{name} cannot be dropped by this engine, which does not know it."
+        msg = f"{name} cannot be dropped, because this engine does not support it."
         raise RequestError(msg, "Drop it with the engine that added it.", field="feature")
     return name
 
@@ -423,7 +421,7 @@ def _cut_history(execution: Execution, name: str) -> None:
     last = _last_trace(snapshot, name)
     if last is not None:
         hours = surely_ms(retention_ms) / 3_600_000
-        msg = f"{name} cannot be dropped from {snapshot.table_uri}: version {last} still speaks of it."
+        msg = f"{name} cannot be dropped from {snapshot.table_uri}: version {last} still uses it."
         remedy = (
             f"Run it again once a checkpoint after version {last} is {hours:g} hours old"
             " (delta.dropFeatureTruncateHistory.retentionDuration), or without TRUNCATE HISTORY."
@@ -482,6 +480,9 @@ def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> Ope
 
 def _summary(name: str, *, in_history: bool, cut: bool) -> str:
     first = "A checkpoint would be written first, and " if in_history else ""
-    cutting = "history be cut off before it; " if cut else ""
+    cutting = "the history before it would be removed; " if cut else ""
     protected = "history be protected; " if in_history and not cut else ""
-    return f"{first}{cutting}{protected}{name} would go from the protocol; concurrent writes would fail."
+    return (
+        f"{first}{cutting}{protected}{name} would be removed from the protocol; concurrent "
+        "writes would fail."
+    )

@@ -34,7 +34,7 @@ def generate(mode: str, execution: Execution) -> OperationResult:
     lines: dict[str, list[str]] = defaultdict(list)
     for add in snapshot.add_files():
         if add.deletion_vector is not None:
-            what = f"{snapshot.table_uri} has deletion vectors, which manifests cannot tell of."
+            what = f"{snapshot.table_uri} has deletion vectors, which manifests cannot describe."
             raise RequestError(what, "Run REORG TABLE … APPLY (PURGE) first.", field="mode")
         place = resolve_log_path(snapshot.table_uri, add.path, snapshot.allowed_roots)
         spelled = spark_path(place.root, place.path, execution.table.storage_options)

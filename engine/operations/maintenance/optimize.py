@@ -184,7 +184,7 @@ def rewrite_ordered(
     )
     _check_columns(snapshot, paths)
     if execution.options.dry_run:
-        listed = [PlannedFile.from_add(add, "its rows are ordered anew") for add in files]
+        listed = [PlannedFile.from_add(add, "its rows are reordered") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
     txn = execution.begin(operation="OPTIMIZE")
@@ -246,11 +246,11 @@ def _check_columns(snapshot: Snapshot, paths: Sequence[ColumnPath]) -> None:
     for path in paths:
         name = render_column_path(path)
         if path[0] in snapshot.partition_columns:
-            msg = f"{name} is a partition column: each of its values has files of its own already."
+            msg = f"{name} is a partition column: each of its values already has separate files."
             raise RequestError(msg, "Order by other columns.", field="zorder_by")
         if isinstance(target_type(snapshot.schema, path), StructType | ArrayType | MapType):
-            msg = f"{name} is nested: its values have no order."
-            raise RequestError(msg, "Order by a field inside it.", field="zorder_by")
+            msg = f"{name} is nested, so its values have no order."
+            raise RequestError(msg, "Order by one of its fields.", field="zorder_by")
 
 
 def _value(path: ColumnPath) -> Column:
@@ -265,7 +265,7 @@ def _mark_clustered(add: AddFile) -> AddFile:
 
 
 BATCH_BYTES = 50 * 1024**3
-NOTHING_TO_DO = "The files are as large as they should be: there was nothing to do."
+NOTHING_TO_DO = "The files already have their target size: there was nothing to do."
 
 
 def optimize(command: Optimize, execution: Execution) -> OperationResult:
@@ -307,8 +307,8 @@ def choose_files(snapshot: Snapshot, condition: Expression | None) -> list[AddFi
     names = {path[0] for path in columns_of(condition)} if condition is not None else set()
     others = sorted(names - set(snapshot.partition_schema.names))
     if others:
-        msg = f"{others[0]} is not a partition column: whole files are chosen, by partition."
-        raise RequestError(msg, "Leave it out of the condition.", field="where")
+        msg = f"{others[0]} is not a partition column. OPTIMIZE selects whole files by partition."
+        raise RequestError(msg, "Remove it from the condition.", field="where")
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
     return whole + unsure
 
@@ -359,11 +359,13 @@ def _check_order(command: Optimize, snapshot: Snapshot) -> None:
     """Refuse ZORDER BY on a clustered table, and FULL on any other table."""
     clustering = ", ".join(snapshot.clustering_columns)
     if command.zorder_by and clustering:
-        what = f"The table is clustered by {clustering}: OPTIMIZE orders its rows by that alone."
-        raise RequestError(what, "Leave ZORDER BY out, or change CLUSTER BY.", field="zorder_by")
+        what = f"The table is clustered by {clustering}, so OPTIMIZE orders its rows only by that."
+        raise RequestError(what, "Remove ZORDER BY, or change CLUSTER BY.", field="zorder_by")
     if command.full and not clustering:
-        what = "The table is not clustered: there is no order to bring every file into."
-        raise RequestError(what, "Leave FULL out, or give the table CLUSTER BY.", field="full")
+        what = "The table is not clustered, so OPTIMIZE FULL has no order to apply."
+        raise RequestError(
+            what, "Remove FULL, or set clustering columns with CLUSTER BY.", field="full"
+        )
 
 
 def _compact(
@@ -404,7 +406,7 @@ def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
     files = [
         PlannedFile.from_add(
             add,
-            f"joined with {len(bin_) - 1} others" if len(bin_) > 1 else "has deleted rows",
+            f"combined with {len(bin_) - 1} others" if len(bin_) > 1 else "has deleted rows",
         )
         for bin_ in bins
         for add in bin_

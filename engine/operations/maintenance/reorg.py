@@ -62,7 +62,8 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     """
     if command.upgrade_uniform != COMPAT_VERSION:
         msg = (
-            f"There is no upgrade to Iceberg compatibility version {command.upgrade_uniform} here."
+            f"An upgrade to Iceberg compatibility version {command.upgrade_uniform} is not "
+            "supported."
         )
         remedy = f"Use ICEBERG_COMPAT_VERSION = {COMPAT_VERSION}."
         raise RequestError(msg, remedy, field="upgrade_uniform")
@@ -78,7 +79,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     newest = execution.table.snapshot()
     refresh_iceberg(newest.store, newest.state, execution.now_ms, newest.allowed_roots)
     if not done:
-        return OperationResult(message="Iceberg clients can read the table already.")
+        return OperationResult(message="Iceberg clients can already read the table.")
     rewritten = [result for result in results[1:-1] if result.versions]
     return combine_results(done, dict(rewritten[-1].metrics) if rewritten else {})
 
@@ -95,12 +96,14 @@ def _rules(snapshot: Snapshot) -> dict[str, str]:
 def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     faults = list(faults_of(snapshot.schema, configuration))
     if faults:
-        msg = f"Iceberg clients could not read {snapshot.table_uri}: {'; '.join(faults)}."
-        raise RequestError(msg, "Drop those columns, or change that first.", field="table")
+        msg = f"Iceberg clients cannot read {snapshot.table_uri}: {'; '.join(faults)}."
+        raise RequestError(
+            msg, "Drop these columns, or change these settings first.", field="table"
+        )
 
 
 def _rewrite_until_clean(execution: Execution) -> list[OperationResult]:
-    """Rewrite the files incompatible with Iceberg until none is left."""
+    """Rewrite the files incompatible with Iceberg until no version is left."""
     results: list[OperationResult] = []
     for _ in range(_PASSES):
         snapshot = execution.table.snapshot()
@@ -111,8 +114,11 @@ def _rewrite_until_clean(execution: Execution) -> list[OperationResult]:
         bins = pack(files, BinRule(size_bytes, purge=True, fits_iceberg=True))
         parameters: dict[str, object] = {"predicate": [], "applyPurge": False}
         results.append(rewrite_bins(execution, snapshot, bins, "REORG", parameters))
-    msg = f"Writers that do not keep to the rules add files to {execution.table.uri} all the while."
-    raise RequestError(msg, "Run it again when they have stopped.", field="table")
+    msg = (
+        f"Writers keep adding files to {execution.table.uri} that do not follow the rules for "
+        "Iceberg."
+    )
+    raise RequestError(msg, "Run it again after they stop.", field="table")
 
 
 def _plan(snapshot: Snapshot) -> OperationResult:

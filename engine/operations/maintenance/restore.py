@@ -65,7 +65,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     same = not txn.actions
     result = execution.commit(txn, "RESTORE", parameters, metrics)
     return (
-        result.replace_message(f"Version {restored.version} is what the table holds.")
+        result.replace_message(f"The table already equals version {restored.version}.")
         if same
         else result
     )
@@ -74,12 +74,9 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
     """Refuse to switch column mapping off: renamed or dropped columns would reappear."""
     if restored.mapping_mode == "none" and current.mapping_mode != "none":
-        msg = (
-            f"Version {restored.version} is from before column mapping was switched on, which"
-            " RESTORE cannot take back."
-        )
+        msg = f"Version {restored.version} is older than column mapping, which RESTORE cannot undo."
         remedy = (
-            "Restore a version since then, or make another table of the old one with"
+            "Restore a later version, or create another table from the old version with"
             f" CREATE TABLE … CLONE … VERSION AS OF {restored.version}."
         )
         raise ColumnMappingRestoreError(msg, remedy, field="version")
@@ -123,6 +120,7 @@ def _plan(
     files = [PlannedFile.from_add(add, "removed") for add in removed]
     files += [PlannedFile.from_add(add, "brought back") for add in added]
     summary = (
-        f"Version {restored.version}: {len(added)} files would come back, {len(removed)} would go."
+        f"Version {restored.version}: {len(added)} files would be restored, and "
+        f"{len(removed)} would be removed."
     )
     return OperationResult(plan=plan_of(summary, files, version=restored.version))

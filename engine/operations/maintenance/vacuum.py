@@ -119,9 +119,15 @@ class _MissingFiles:
 
     def _sentences(self) -> Iterator[str]:
         if self.missing:
-            yield f"Missing from the table's directory: {_join_paths(self.missing)}, which the latest version needs."
+            yield (
+                f"Missing from the table's directory: {_join_paths(self.missing)}, which the "
+                "latest version needs."
+            )
         if self.spared:
-            yield f"Left, since their names differ from missing files in escapes alone: {_join_paths(self.spared)}."
+            yield (
+                "Kept, because their names differ from missing files only in escape "
+                f"sequences: {_join_paths(self.spared)}."
+            )
 
 
 def _join_paths(paths: Sequence[str]) -> str:
@@ -236,7 +242,8 @@ def _plan(
 ) -> OperationResult:
     lost = _versions_lost(snapshot, removals, {file.path for file in unneeded})
     summary = (
-        f"{len(unneeded)} files would be deleted, and {len(lost)} versions would no longer be readable."
+        f"{len(unneeded)} files would be deleted, and {len(lost)} versions would no longer be "
+        "readable."
         if unneeded
         else f"{_describe_kept_files(retention_ms)}: nothing would be deleted."
     )

@@ -126,7 +126,7 @@ def _check_casts(clause: AnalysedClause, schema: StructType, execution: Executio
     for path, value in clause.assignments.items():
         column = target_type(schema, path)
         if is_cast_by_zone(value.type, column):
-            what = f"{'.'.join(path)} would be stored by the session's time zone."
+            what = f"{'.'.join(path)} would be stored in the session's time zone."
             remedy = f"Cast it in the source: CAST(… AS {sql_name(column)})."
             raise RequestError(what, remedy, field="source")
 

@@ -177,7 +177,7 @@ def pair_rows(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers
     """
     size = _row_bytes(target)[mine].sum() + _row_bytes(source)[theirs].sum()
     if size > _MOST_PAIRED_BYTES:
-        msg = "The pairs of rows take too much memory for one process."
+        msg = "The pairs of rows need too much memory to process without Spark."
         raise CannotEvaluateError(msg)
     return join_columns(target.take(mine), source.take(theirs))
 
@@ -263,7 +263,7 @@ def _row_bytes(rows: pa.Table) -> Numbers:
 
 def _check_count(pairs: int) -> None:
     if pairs > _MOST_PAIRS:
-        msg = f"{pairs:,} pairs of rows are too many for one process."
+        msg = f"{pairs:,} pairs of rows are too many to process without Spark."
         raise CannotEvaluateError(msg)
 
 
@@ -288,5 +288,5 @@ def check_columns(merge: AnalysedMerge, source: pa.Table) -> None:
         node.path[0] for node in nodes if isinstance(node, Column) and node.relation == "source"
     }
     if any(names[name] != 1 for name in needed):
-        msg = "A column of the source is there twice, or under another name."
+        msg = "A column of the source appears twice or has a different name."
         raise CannotEvaluateError(msg)

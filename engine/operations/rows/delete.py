@@ -68,7 +68,7 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
         return result.replace_message("No row matches: nothing was changed.")
     if result.version is None:
         return result.replace_message(
-            "Concurrent commits deleted the rows already: nothing was changed."
+            "Concurrent commits had already deleted the rows: nothing was changed."
         )
     return result
 
@@ -130,7 +130,7 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
     txn = execution.begin()
     files = execution.snapshot_of(txn).add_files()
     if execution.options.dry_run:
-        listed = [PlannedFile.from_add(add, "every row goes") for add in files]
+        listed = [PlannedFile.from_add(add, "every row is removed") for add in files]
         return OperationResult(plan=plan_of(f"All {len(files)} files would be removed.", listed))
     txn.read_where(None, every_match_changes=True)
     txn.stage(*map(removal, files))

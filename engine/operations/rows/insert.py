@@ -111,7 +111,7 @@ def _constants(
     for name in partition:
         if name.strip("`").lower() not in columns:
             shown = ", ".join(terms.metadata.partition_columns) or "none"
-            msg = f"{name} is in PARTITION, and is no partition column."
+            msg = f"{name} is in PARTITION, but is not a partition column."
             raise RequestError(msg, f"The partition columns are: {shown}.", field="partition")
     if not (execution.has_engine_terms or is_in_utc(execution.caller)):
         check_times(partition, terms.schema)
@@ -288,8 +288,11 @@ def _parse_match_condition(
         given, Scope((relation,)), now_ms=execution.now_ms, nested=bind_subqueries(tables.schema)
     )
     if not is_deterministic(condition) or _takes_any_rows(command.source):
-        msg = "The source of REPLACE USING and REPLACE ON is read twice, and may give other rows."
-        remedy = "Leave rand(), uuid() and LIMIT out, or write the rows to a table first."
+        msg = (
+            "The source of REPLACE USING and REPLACE ON is read twice, and could return "
+            "different rows."
+        )
+        remedy = "Remove rand(), uuid() and LIMIT, or write the rows to a table first."
         raise RequestError(msg, remedy, field="source")
     return condition
 
@@ -401,5 +404,8 @@ def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) 
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
     files = [PlannedFile.from_add(add, "replaced whole") for add in whole]
     files += [PlannedFile.from_add(add, "may hold rows that are replaced") for add in unsure]
-    summary = f"{len(whole):,} of {count_noun(snapshot.file_count, 'file')} would be replaced, {len(unsure)} read."
+    summary = (
+        f"{len(whole):,} of {count_noun(snapshot.file_count, 'file')} would be replaced, "
+        f"{len(unsure)} read."
+    )
     return OperationResult(plan=plan_of(summary, files))

@@ -28,8 +28,9 @@ class RowSumError(EngineError, code="LAKE_ROW_SUM_BROKEN", sqlstate="XX000"):
     def __init__(self, table: str, what: str, counted: int, expected: int) -> None:
         self.table, self.counted, self.expected = table, counted, expected
         super().__init__(
-            f"The sums of this command on {table} do not hold: {counted:,} {what}, where there must be {expected:,}. Nothing was written.",
-            "This is a fault of the engine: report it with the statement and the table's version.",
+            f"The row counts of this command on {table} do not add up: {counted:,} {what}, "
+            f"but there must be {expected:,}. Nothing was written.",
+            "This is a bug in the engine. Report it with the statement and the table's version.",
         )
 
 

@@ -32,8 +32,8 @@ from engine.table import DeltaTable
 from engine.words import count_noun
 
 _REMEDY = (
-    "Make this table fit the new columns, then run the stream again with accept_schema_version set"
-    " to that version."
+    "Add the new columns to this table, then run the stream again with accept_schema_version "
+    "set to that version."
 )
 
 
@@ -172,7 +172,7 @@ def _next_batch(
 def _open_source(command: Stream, execution: Execution) -> _StreamSource:
     table = execution.named_tables.open(command.source_table)
     if execution.named_tables.is_target(table):
-        msg = f"{table.uri} cannot be streamed into itself: it would never end."
+        msg = f"{table.uri} cannot be streamed into itself."
         raise RequestError(msg, "Name another table.", field="source_table")
     _check_memory(execution.table.snapshot())
     newest = table.snapshot()
@@ -191,7 +191,10 @@ def _open_source(command: Stream, execution: Execution) -> _StreamSource:
 def _check_memory(target: Snapshot) -> None:
     """Refuse a target with expiring application ids: the stream would start over."""
     if target.properties.set_transaction_retention_ms is not None:
-        msg = f"{target.table_uri} forgets how far streams are (delta.setTransactionRetentionDuration)."
+        msg = (
+            f"{target.table_uri} deletes the progress of streams after a time "
+            "(delta.setTransactionRetentionDuration)."
+        )
         raise RequestError(msg, "Unset the property first.", field="table")
 
 
@@ -230,10 +233,10 @@ def _summarize_result(total: OperationResult) -> OperationResult:
     metrics, version = total.metrics, total.metrics["lastSourceVersion"]
     rows, batches = int(metrics["numOutputRows"]), int(metrics["numBatches"])
     if not batches:
-        return total.replace_message(f"Nothing is new in the source since its version {version}.")
+        return total.replace_message(f"The source has no new rows since its version {version}.")
     return total.replace_message(
-        f"{count_noun(rows, 'row')} came over in {batches:,} "
-        f"{'batch' if batches == 1 else 'batches'}, up to the source's version {version}."
+        f"{count_noun(rows, 'row')} copied in {batches:,} "
+        f"{'batch' if batches == 1 else 'batches'}, up to version {version} of the source."
     )
 
 
@@ -245,6 +248,6 @@ def _plan(source: _StreamSource, execution: Execution) -> OperationResult:
     files = [
         PlannedFile(add.path, add.size, "its rows are new") for add in source.log.files(start, end)
     ]
-    summary = f"The rows of {len(files)} files of {source.table.uri} would come over."
+    summary = f"The rows of {len(files)} files of {source.table.uri} would be copied."
     facts = {"from_version": start.version, "to_version": end.version - (0 if end.index else 1)}
     return OperationResult(plan=plan_of(summary, files, **facts))

@@ -91,11 +91,11 @@ class LiveTable:
             changed = "files have deletion vectors"
         if changed is not None:
             what = (
-                f"{self.table.uri} has changed since the DataFrame was made at version"
-                f" {self.snapshot.version}: at version {snapshot.version} {changed}."
+                f"{self.table.uri} has changed since the DataFrame was created at version "
+                f"{self.snapshot.version}: at version {snapshot.version}, {changed}."
             )
             raise SchemaChangedSinceAnalysisError(
-                what, "Make the DataFrame or the view anew.", field="source"
+                what, "Create the DataFrame or the view again.", field="source"
             )
         return replace(before, allowed_roots=after.allowed_roots)
 
@@ -104,16 +104,16 @@ def _change(before: TableFiles, after: TableFiles) -> str | None:
     """Return why a later version cannot be read with a version's columns; None if it can."""
     modes = {before.mapping_mode, after.mapping_mode}
     if len(modes) > 1 and "id" in modes:
-        return "columns are mapped in another way"
+        return "the column mapping mode is different"
     if list(before.partition_columns) != list(after.partition_columns):
-        return "it is partitioned by other columns"
+        return "the partition columns are different"
     names = {field.name for field in after.schema}
     for field in before.schema:
         if field.name not in names:
             return f"it has no column {field.name}"
         now = next(other for other in after.schema if other.name == field.name)
         if not _fits(field, now, before.mapping_mode, after.mapping_mode):
-            return f"the column {field.name} is another one or has another type"
+            return f"the column {field.name} was replaced or has a different type"
     return None
 
 

@@ -97,8 +97,8 @@ class QueryFrames:
 
     def _build_subquery(self, tree: Subquery) -> DataFrame:
         if not isinstance(tree.query, Query):
-            what = "The subquery's tables are not known."
-            raise ExpressionError(what, "Name registered tables.")
+            what = "The subquery reads an unknown table."
+            raise ExpressionError(what, "Use registered tables.")
         self._depth += 1
         frame = self.frame(tree.query)
         self._depth -= 1
@@ -237,7 +237,7 @@ def build_call_column(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
         return made(*arguments)
     if call.function in FUNCTIONS or call.function in FOR_SPARK:
         return F.call_function(quote_column(call.function), *arguments)
-    what = f"{call.function} cannot be used on a subquery or on a column of the query around."
+    what = f"{call.function} cannot be used on a subquery or on a column of the outer query."
     raise ExpressionError(what, "Use a join.")
 
 
@@ -311,6 +311,6 @@ def sort_sql(key: SortKey) -> str:
 
 def _sql(tree: Expression) -> str:
     if has_subquery(tree):
-        what = "A subquery cannot stand inside a function over several rows."
+        what = "An aggregate or window function cannot contain a subquery."
         raise ExpressionError(what, "Join its table, or use a subquery in FROM.")
     return to_sql(adapt_to_spark(tree))

@@ -454,7 +454,7 @@ def locate_files(
 def _visible(table: TableFiles, place: ResolvedPath) -> str:
     name = place.path.rpartition("/")[2]
     if name.startswith(("_", ".")):
-        msg = f"Spark takes {name} for a hidden file and would read no rows from it."
+        msg = f"Spark treats {name} as a hidden file and would read no rows from it."
         raise RequestError(
             msg, "Rewrite the file under another name with the engine that wrote it."
         )

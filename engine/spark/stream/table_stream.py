@@ -72,7 +72,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             RequestError: this is an executor.
         """
         if self._log is None:
-            msg = "Offsets are the driver's matter."
+            msg = "Only the driver reads offsets."
             raise RequestError(msg)
         return self._log
 
@@ -263,7 +263,10 @@ class LakeChangeStream(LakeStream):
             if name not in _OWN and name not in self._shape.schema.names
         ]
         if lost:
-            what = f"The stream reads changes of {self._shape.uri}, and has no column {lost[0]}."
+            what = (
+                f"The stream reads changes of {self._shape.uri}, which no longer has the "
+                f"column {lost[0]}."
+            )
             raise RequestError(what, "Start a new stream after that version.", field="path")
         for field in self._arrow:
             if field.name not in rows.column_names:

@@ -68,10 +68,10 @@ def check_assignments(
         top = schema.get(path[0])
         if top is not None and IDENTITY in top.metadata and not new_rows:
             msg = f"{clause}: {path[0]} is an identity column, which cannot be changed."
-            raise IdentityUpdateError(msg, "Leave it as it is.", field="assignments")
+            raise IdentityUpdateError(msg, "Do not set it.", field="assignments")
         if new_rows and len(path) > 1:
-            msg = f"{clause}: {'.'.join(path)} is inside a column, and the row is new."
-            raise NestedFieldError(msg, f"Give {path[0]} as a whole.", field="assignments")
+            msg = f"{clause}: {'.'.join(path)} is a nested field, which cannot be set in a new row."
+            raise NestedFieldError(msg, f"Set the whole column {path[0]}.", field="assignments")
 
 
 def way_to_store(

@@ -39,8 +39,11 @@ def check_explicit(schema: StructType, given: StructType) -> None:
         if given.get(identity_column.name) is not None and not identity_column.metadata.get(
             EXPLICIT, False
         ):
-            msg = f"{identity_column.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
-            raise IdentityInsertError(msg, "Leave the column out.", field="source")
+            msg = (
+                f"{identity_column.name} is GENERATED ALWAYS AS IDENTITY, so the table "
+                "assigns its values."
+            )
+            raise IdentityInsertError(msg, "Remove the column.", field="source")
 
 
 def restore_latest_marks(schema: StructType, latest: StructType) -> StructType:
@@ -68,7 +71,10 @@ def number_rows(
         first, step = _next(field), int(field.metadata.get(STEP, 1))
         last = first + (count - 1) * step
         if not -_NUMBERS <= min(first, last) <= max(first, last) < _NUMBERS:
-            msg = f"The numbers of {field.name} end here: {count} more rows would go beyond {last}."
+            msg = (
+                f"The identity column {field.name} has no values left: {count} more rows "
+                f"would exceed {last}."
+            )
             raise RequestError(msg, "Load the rows into a new table.", field="source")
         numbered = numbered.withColumn(field.name, F.lit(first) + column(_NUMBER) * step)
         updated[field.name] = replace(field, metadata={**field.metadata, HIGH_WATER_MARK: last})

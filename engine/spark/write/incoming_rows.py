@@ -86,7 +86,8 @@ class IncomingRows:
         numbered = identity_columns(schema)
         if numbered:
             msg = (
-                f"{table} numbers its rows in {numbered[0].name}, which this way of writing cannot."
+                f"{table} has the identity column {numbered[0].name}, which this way of "
+                "writing does not support."
             )
             raise RequestError(msg, _ANOTHER_WAY, field="path")
         have = {field.name.lower() for field in data}
@@ -188,12 +189,15 @@ def _check_columns(schema: StructType, data: StructType) -> None:
     seen: set[str] = set()
     for field, declared in ((f, d) for f in data if (d := schema.get(f.name))):
         if declared.name in seen:
-            msg = f"The data has the column {declared.name} twice."
-            raise SchemaMismatchError(msg, "Leave one out.", field="source")
+            msg = f"The data has two columns called {declared.name}."
+            raise SchemaMismatchError(msg, "Remove one of them.", field="source")
         seen.add(declared.name)
         if not _fits(field.type, declared.type):
             given, expected = (to_spark_type(t).simpleString() for t in (field.type, declared.type))
-            msg = f"The column {declared.name} is a {expected}, and the data has a {given}."
+            msg = (
+                f"The column {declared.name} has the type {expected}, but the data has the "
+                f"type {given}."
+            )
             raise SchemaMismatchError(msg, "Cast it in the DataFrame.", field="source")
 
 

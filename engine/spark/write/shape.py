@@ -34,10 +34,8 @@ def check_assignable(table: StructType, data: StructType) -> None:
     for field in data:
         target = table.get(field.name)
         if target is None:
-            msg = f"The data has the column {field.name}, which the table lacks."
-            raise SchemaMismatchError(
-                msg, "Leave it out, or have new columns added.", field="source"
-            )
+            msg = f"The data has the column {field.name}, but the table does not."
+            raise SchemaMismatchError(msg, "Remove it, or enable schema evolution.", field="source")
         try:
             plan_storage(field.type, target.type, target.name)
         except FieldMismatchError as error:

@@ -223,8 +223,8 @@ def write_here(rows: pa.Table, target: FileTarget) -> WriteOutput:
             store.delete(unquote(add.path))
         if isinstance(error, Exception) and not isinstance(error, EngineError):
             reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-            msg = f"Could not write a file of {target.table_uri}: {reason}."
-            raise StorageError(msg, "Check the disk and its permissions.") from error
+            msg = f"A file of {target.table_uri} could not be written: {reason}."
+            raise StorageError(msg, "Check the disk and the permissions.") from error
         raise
     return written
 

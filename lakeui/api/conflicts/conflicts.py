@@ -67,9 +67,9 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         default=None,
         allow_null=True,
         read_only=True,
-        help_text="The program elsewhere that reported it.",
+        help_text="The external program that reported it.",
     )
-    row_count = Int64Field(allow_null=True, help_text="Rows that both sides touched.")
+    row_count = Int64Field(allow_null=True, help_text="Rows that both sides changed.")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     exception = RecordedField()
@@ -81,7 +81,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
     current_user_name = RecordedField()
     winner_user_name = RecordedField()
     row_level = RecordedField(
-        help_text="Why rows could not resolve the conflict, where they were compared."
+        help_text="Why the conflict could not be resolved at row level, if rows were compared."
     )
 
     @cached_property
@@ -273,7 +273,8 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
         conflict_rows = ConflictRows.objects.filter(conflict=self._conflict()).first()
         if conflict_rows is None:
             detail = (
-                "Nobody requested these rows within the last hour. POST here to have them read."
+                "Nobody requested these rows within the last hour. Send a POST request to "
+                "this URL to read them."
             )
             raise NotFound(detail)
         return Response(ConflictRowsSerializer(conflict_rows).data)
@@ -286,9 +287,9 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
         try:
             rows = ask_for_rows(conflict, Reader(request.user).account)
         except (OperationalError, OSError) as error:
-            raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
+            raise StorageError(NO_WORKER_ASKED, "Try again later.") from error
         if rows is None:
-            detail = "No positions of rows are recorded of this conflict."
+            detail = "This conflict has no recorded row positions."
             raise NotFound(detail)
         return Response(ConflictRowsSerializer(rows).data, status.HTTP_202_ACCEPTED)
 
@@ -317,7 +318,7 @@ class ExceptionGuidesSerializer(serializers.Serializer[Any]):
     exceptions = ExceptionGuideSerializer(many=True)
     subclasses = serializers.DictField(child=serializers.CharField())
     transactions_elsewhere = serializers.CharField(
-        help_text="Of Databricks' transactions of several statements; `code` stands between backticks."
+        help_text="About Databricks' multi-statement transactions. `Code` is in backticks."
     )
 
 

@@ -57,11 +57,15 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
     """The verdict. `check`: the rule's position among `check_count`; null if there is none."""
 
     headline = serializers.CharField()
-    did = serializers.CharField(help_text="What the winning commit did, before the table's name.")
-    then = serializers.CharField(help_text="What the winning commit did, after the table's name.")
+    did = serializers.CharField(
+        help_text="What the winning commit did: the words before the table's name."
+    )
+    then = serializers.CharField(
+        help_text="What the winning commit did: the words after the table's name."
+    )
     ignored_rows = serializers.IntegerField(
         allow_null=True,
-        help_text="New rows of the winning commit that a commit would have overlooked.",
+        help_text="New rows of the winning commit that this write would have missed.",
     )
     rule = RecordedChoiceField(list(Rule))
     check = serializers.IntegerField(allow_null=True)
@@ -75,7 +79,7 @@ class ReportVerdictSerializer(serializers.Serializer[Any]):
 class PairHistorySerializer(serializers.Serializer[Any]):
     """Losses of the pair on the table in 30 days; `passes` would have passed had rows decided."""
 
-    current_operation = RecordedField(allow_null=True, help_text="null: any aborted write counts.")
+    current_operation = RecordedField(allow_null=True, help_text="null: any aborted write.")
     winner_operation = serializers.CharField()
     aborted = serializers.IntegerField()
     aborted_lately = serializers.IntegerField(help_text="Aborted writes of the last 24 hours.")
@@ -88,7 +92,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     """The meaning of the text. `conflict` is null if it reports none: see `recognised` then."""
 
     conflict = ObjectField(allow_null=True)
-    format = RecordedField(allow_null=True, help_text="Whose kind of message it is.")
+    format = RecordedField(allow_null=True, help_text="The engine whose message format it is.")
     marks = MarkSerializer(many=True)
     verdict = ReportVerdictSerializer(allow_null=True)
     pair = PairHistorySerializer(allow_null=True)
@@ -97,8 +101,12 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     table_id = serializers.IntegerField(allow_null=True)
     table = serializers.CharField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
-    found_by = RecordedField(help_text="By what the winning commit was found in the mirror.")
-    conflict_id = serializers.IntegerField(allow_null=True, help_text="Where it was recorded.")
+    found_by = RecordedField(
+        help_text="The fact by which the winning commit was found in the mirror."
+    )
+    conflict_id = serializers.IntegerField(
+        allow_null=True, help_text="The place where it is recorded."
+    )
 
 
 class ConflictExplain(GenericAPIView[Conflict]):
@@ -146,7 +154,7 @@ def _table(request: Request, text: str) -> Table | None:
     named = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
     table = visible_tables(request.user).filter(named).first()
     if table is None:
-        raise ValidationError({"table": ["There is no such table."]})
+        raise ValidationError({"table": ["This table does not exist."]})
     return table
 
 

@@ -99,7 +99,10 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
         """Return the trials; 404 without any: POST has a worker try the fixes."""
         view = trials_view(self._conflict(), Reader(request.user))
         if view.trials is None:
-            raise NotFound(view.obstacle or "Nobody had these fixes tried. POST here to do so.")
+            raise NotFound(
+                view.obstacle
+                or "These fixes have not been tried. Send a POST request to this URL to try them."
+            )
         return Response(ConflictTrialsSerializer(view.trials).data)
 
     @extend_schema(request=TrialRequestSerializer, responses={202: ConflictTrialsSerializer})
@@ -112,7 +115,7 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
                 self._conflict(), Reader(request.user), asked.validated_data["condition"].strip()
             )
         except (OperationalError, OSError) as error:
-            raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
+            raise StorageError(NO_WORKER_ASKED, "Try again later.") from error
         return Response(ConflictTrialsSerializer(trials).data, status.HTTP_202_ACCEPTED)
 
     def _conflict(self) -> Conflict:
@@ -130,9 +133,9 @@ class RerunWaySerializer(serializers.Serializer[Any]):
     fix = serializers.ChoiceField(choices=_FIXES)
     statement = serializers.CharField()
     changes_table = serializers.BooleanField()
-    asks_name = serializers.BooleanField(help_text="Whether `confirm` has to be the table's name.")
+    asks_name = serializers.BooleanField(help_text="Whether `confirm` must be the table's name.")
     cost = serializers.CharField(allow_blank=True)
-    is_permitted = serializers.BooleanField(help_text="Whether your role allows it.")
+    is_permitted = serializers.BooleanField(help_text="Whether your role allows this.")
     forecast = JobForecastSerializer()
 
 
@@ -156,7 +159,8 @@ class RerunRequestSerializer(RequestSerializer):
         allow_blank=True,
         default="",
         max_length=500,
-        help_text="The table's name, where `asks_name`: rows may go, or the table's settings change.",
+        help_text="The table's name. Required if `asks_name` is true: the statement can remove "
+        "rows or changes the table's settings.",
     )
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=2000)
 

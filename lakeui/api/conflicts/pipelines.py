@@ -49,15 +49,20 @@ class PipelineEventSerializer(RequestSerializer):
     """
 
     kind = serializers.ChoiceField(choices=KINDS)
-    table = serializers.CharField(max_length=2000, help_text="Its location, or its name here.")
+    table = serializers.CharField(
+        max_length=2000, help_text="The table's location, or its registered name."
+    )
     txn_id = serializers.CharField(max_length=100)
     run_id = serializers.CharField(
-        max_length=100, required=False, allow_blank=True, help_text="One for all attempts."
+        max_length=100,
+        required=False,
+        allow_blank=True,
+        help_text="The id that all attempts of the run share.",
     )
     sequence = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
-    at = serializers.DateTimeField(help_text="When it happened.")
+    at = serializers.DateTimeField(help_text="The time of the event.")
     started_at = serializers.DateTimeField(
-        required=False, allow_null=True, help_text="When the transaction began."
+        required=False, allow_null=True, help_text="The start of the transaction."
     )
     attempt = serializers.IntegerField(min_value=1, max_value=1000, required=False)
     operation = serializers.CharField(max_length=100, required=False, allow_blank=True)

@@ -78,11 +78,16 @@ class AdviceSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     text = serializers.CharField(allow_blank=True)
     verdict = serializers.CharField(allow_blank=True)
-    helped = serializers.IntegerField(allow_null=True, help_text="Of `of` losses like it.")
+    helped = serializers.IntegerField(
+        allow_null=True,
+        help_text="How many of the `of` similar aborted writes it would have helped.",
+    )
     of = serializers.IntegerField(allow_null=True)
-    undecidable = serializers.IntegerField(help_text="Losses like it of which it cannot be told.")
-    condition = RecordedField(help_text="What to add to the write's own condition.")
-    sql = RecordedField(help_text="The statement with that condition.")
+    undecidable = serializers.IntegerField(
+        help_text="Similar aborted writes for which this is not known."
+    )
+    condition = RecordedField(help_text="The condition to add to the write's own condition.")
+    sql = RecordedField(help_text="The statement with the added condition.")
     rest_sql = RecordedField(help_text="The statement for the rows that the condition leaves out.")
     is_advised = serializers.BooleanField()
 
@@ -98,7 +103,8 @@ class SimilarConflictSerializer(serializers.Serializer[Any]):
     row_count = Int64Field(allow_null=True)
     wasted_ms = Int64Field()
     passed_again = serializers.BooleanField(
-        allow_null=True, help_text="Whether its next attempt committed; null: there was none."
+        allow_null=True,
+        help_text="Whether its next attempt committed. null: there was no next attempt.",
     )
 
 

@@ -28,7 +28,7 @@ class RunningJobSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     state = serializers.CharField()
     by = RecordedField(allow_null=True)
-    since = serializers.DateTimeField(allow_null=True, help_text="When its attempt began.")
+    since = serializers.DateTimeField(allow_null=True, help_text="The start of its attempt.")
 
 
 class SeenStreamSerializer(serializers.Serializer[Any]):
@@ -66,19 +66,19 @@ class ForecastSerializer(serializers.Serializer[Any]):
     """The last 30 days under the other settings. `more` is certain, by kind; `then` a minimum."""
 
     days = serializers.IntegerField()
-    now = serializers.IntegerField(help_text="Aborted in those days.")
+    now = serializers.IntegerField(help_text="Writes aborted in these days.")
     then = serializers.IntegerField()
     more = serializers.DictField(child=serializers.IntegerField())
     fewer = serializers.IntegerField()
     undecided = UndecidedSerializer(many=True)
-    unread = serializers.IntegerField(help_text="Overlaps that were not checked.")
+    unread = serializers.IntegerField(help_text="Overlaps that no check covers.")
     append_overlaps = serializers.IntegerField(
-        allow_null=True, help_text="Overlaps with blind appends that the other level would count."
+        allow_null=True, help_text="Overlaps with blind appends that count at the other level."
     )
     out_of_order = serializers.ListField(
         child=serializers.IntegerField(),
         allow_null=True,
-        help_text="Out-of-order versions that would not exist; null: the level stays.",
+        help_text="Out-of-order versions that would not exist. null: the level stays the same.",
     )
 
 
@@ -94,7 +94,7 @@ class ImpactSerializer(serializers.Serializer[Any]):
     locked_out = serializers.ListField(child=serializers.CharField())
     irreversible = serializers.ListField(child=serializers.CharField())
     undone_by = serializers.ListField(
-        child=serializers.CharField(), help_text="Statements that put the settings back."
+        child=serializers.CharField(), help_text="Statements that restore the settings."
     )
     warnings = serializers.ListField(child=serializers.CharField())
 
@@ -109,7 +109,7 @@ class SettingsSerializer(RequestSerializer):
         required=False,
         allow_blank=True,
         max_length=500,
-        help_text="At most four, a comma between; empty for none.",
+        help_text="At most four, separated by commas. Empty: none.",
     )
 
 
@@ -159,7 +159,7 @@ class PairCellSerializer(serializers.Serializer[Any]):
     winner = serializers.ChoiceField(choices=KINDS)
     verdict = serializers.ChoiceField(choices=MATRIX_VERDICTS)
     preview = RecordedField(
-        allow_null=True, help_text="Under the settings asked about; null where it stays."
+        allow_null=True, help_text="The value under the proposed settings. null: it stays the same."
     )
     exceptions = serializers.ListField(child=serializers.CharField())
     overlap_count = serializers.IntegerField()
@@ -174,30 +174,30 @@ class OverlapSumsSerializer(serializers.Serializer[Any]):
     first = serializers.IntegerField(allow_null=True)
     last = serializers.IntegerField(allow_null=True)
     commits = serializers.IntegerField()
-    unrecorded = serializers.IntegerField(help_text="Commits that do not say what they read.")
+    unrecorded = serializers.IntegerField(help_text="Commits that do not record what they read.")
     is_capped = serializers.BooleanField()
     total = serializers.IntegerField()
-    elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
+    elsewhere = serializers.IntegerField(help_text="Overlaps of statements that have no cell.")
 
 
 class IsolationSerializer(serializers.Serializer[Any]):
     """The level in force and related settings; `impact` of the proposed change."""
 
     level = RecordedField(allow_null=True)
-    is_set = serializers.BooleanField(help_text="false: the default is in force.")
+    is_set = serializers.BooleanField(help_text="false: the default applies.")
     promise = serializers.CharField()
     deletion_vectors = serializers.BooleanField()
     row_tracking = serializers.BooleanField()
     clustering_columns = serializers.ListField(child=serializers.CharField())
     resolves_feature_enablement = serializers.BooleanField(
-        help_text="Whether running writes pass a commit that only enables a feature."
+        help_text="Whether running writes can commit after a commit that only enables a feature."
     )
     row_level_eligible = serializers.BooleanField()
     row_level_reason = serializers.CharField()
     promises = serializers.DictField(child=serializers.CharField())
     impact = ImpactSerializer(allow_null=True)
     forecast = ForecastSerializer(
-        allow_null=True, help_text="null: the settings have no effect that a record could tell of."
+        allow_null=True, help_text="null: the settings have no effect that records can show."
     )
     cells = PairCellSerializer(many=True)
     overlaps = OverlapSumsSerializer()
@@ -286,7 +286,7 @@ class OutOfOrderSerializer(serializers.Serializer[Any]):
     is_known = serializers.BooleanField(source="order.is_known")
     operation = RecordedField(source="commit.operation", allow_null=True, default=None)
     predicate = RecordedField(source="commit.predicate", allow_null=True, default=None)
-    rows_at_most = Int64Field(allow_null=True, help_text="Rows of the appends.")
+    rows_at_most = Int64Field(allow_null=True, help_text="Rows that the appends added.")
     at = serializers.DateTimeField(allow_null=True)
 
 
@@ -294,7 +294,7 @@ class BarSerializer(serializers.Serializer[Any]):
     """A transaction, from read version to commit. null: not recorded."""
 
     key = serializers.CharField(
-        help_text="Give it as `pick` to see the versions it overlapped with."
+        help_text="Use it as `pick` to get the versions that it overlapped with."
     )
     lane = serializers.CharField(help_text="Who wrote.")
     engine = RecordedField(allow_null=True)
@@ -306,30 +306,33 @@ class BarSerializer(serializers.Serializer[Any]):
     started_is_estimated = serializers.BooleanField()
     finished_at = serializers.DateTimeField(allow_null=True)
     took_ms = serializers.IntegerField(
-        allow_null=True, help_text="At most, where the start is estimated."
+        allow_null=True, help_text="An upper limit if the start is estimated."
     )
     isolation_level = RecordedField(allow_null=True)
     is_blind_append = serializers.BooleanField(allow_null=True)
     overlap_count = serializers.IntegerField(
-        allow_null=True, help_text="Versions that landed between what it read and its end."
+        allow_null=True, help_text="Versions committed between its read version and its end."
     )
     exempt = serializers.IntegerField(
-        allow_null=True, help_text="Blind appends among them, which do not count at its level."
+        allow_null=True,
+        help_text="The blind appends among them that do not count at its isolation level.",
     )
     resolved = serializers.ListField(
         child=serializers.IntegerField(),
         help_text="Versions with which it had a conflict that was resolved at row level.",
     )
     did = RecordedField(source="said", allow_null=True)
-    ending = RecordedField(allow_null=True, help_text="What was resolved, or why it was aborted.")
+    ending = RecordedField(
+        allow_null=True, help_text="What was resolved at row level, or why the write was aborted."
+    )
     conflict_id = serializers.IntegerField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     job_id = serializers.UUIDField(allow_null=True)
-    pipeline = RecordedField(allow_null=True, help_text="The program elsewhere that reported it.")
+    pipeline = RecordedField(allow_null=True, help_text="The external program that reported it.")
     attempt = serializers.IntegerField(allow_null=True)
-    percent = serializers.IntegerField(allow_null=True, help_text="Of a running one.")
+    percent = serializers.IntegerField(allow_null=True, help_text="Only for a running transaction.")
 
 
 class JointSerializer(serializers.Serializer[Any]):
@@ -367,10 +370,14 @@ class OtherSettingSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     level = serializers.CharField()
     row_level = serializers.BooleanField()
-    aborted = serializers.IntegerField(help_text="Committed, and would be aborted.")
-    spared = serializers.IntegerField(help_text="Aborted, and would pass.")
-    undecidable = serializers.IntegerField(help_text="What is recorded does not decide.")
-    not_replayed = serializers.IntegerField(help_text="Versions whose commit is not kept whole.")
+    aborted = serializers.IntegerField(help_text="Writes that committed and would be aborted.")
+    spared = serializers.IntegerField(help_text="Writes that were aborted and would pass.")
+    undecidable = serializers.IntegerField(
+        help_text="Writes whose records are not sufficient to decide."
+    )
+    not_replayed = serializers.IntegerField(
+        help_text="Versions whose commit is not fully recorded."
+    )
 
 
 class PassageSerializer(serializers.Serializer[Any]):
@@ -404,7 +411,7 @@ class StepOnTheWaySerializer(serializers.Serializer[Any]):
     result = serializers.ChoiceField(
         choices=RESULTS,
         source="verdict",
-        help_text="Of a transaction that runs, what is forecast.",
+        help_text="The forecast for a running transaction.",
     )
     why = serializers.CharField()
 
@@ -440,7 +447,7 @@ class SwimLaneSerializer(serializers.Serializer[Any]):
     joints = JointSerializer(many=True)
     reordered = ReorderedSerializer(many=True)
     other_settings = OtherSettingSerializer(many=True)
-    around = NavigatorSerializer(allow_null=True, help_text="null: no version has a time.")
+    around = NavigatorSerializer(allow_null=True, help_text="null: no version has a known time.")
     picked = LanePathSerializer(allow_null=True)
 
 
@@ -464,7 +471,7 @@ class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
         required=False,
         default="",
         max_length=300,
-        help_text="column=value, as far as the mirror lists the files of a version.",
+        help_text="column=value, if the mirror lists the files of the version.",
     )
     pick = serializers.CharField(
         required=False, default="", max_length=60, help_text="A bar's `key`."
@@ -488,14 +495,16 @@ class LaneBucketSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField()
     commits = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
+    began_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time when `first` was committed."
+    )
 
 
 class LaneSerializer(serializers.Serializer[Any]):
     """One writer or operation; "others" beyond the busiest twenty."""
 
     name = serializers.CharField()
-    operation = RecordedField(allow_null=True, help_text="Its most frequent one.")
+    operation = RecordedField(allow_null=True, help_text="The most frequent operation.")
     commits = serializers.IntegerField()
     aborted = serializers.IntegerField()
     buckets = LaneBucketSerializer(many=True)
@@ -506,8 +515,12 @@ class LaneSumsSerializer(serializers.Serializer[Any]):
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()
-    began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
-    ended_at = serializers.DateTimeField(allow_null=True, help_text="When `last` landed.")
+    began_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time when `first` was committed."
+    )
+    ended_at = serializers.DateTimeField(
+        allow_null=True, help_text="The time when `last` was committed."
+    )
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     lanes = LaneSerializer(many=True)

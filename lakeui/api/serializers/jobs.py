@@ -32,15 +32,18 @@ class PartSerializer(serializers.Serializer[Any]):
 
     kind = serializers.ChoiceField(choices=[kind.value for kind in PartKind])
     step = serializers.CharField(
-        source="stage.name", default=None, allow_null=True, help_text="Of kind step: its name."
+        source="stage.name",
+        default=None,
+        allow_null=True,
+        help_text="The name of the step, if the kind is step.",
     )
     attempt = serializers.IntegerField(allow_null=True)
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(
-        help_text="Of a part that goes on: when the job was last recorded."
+        help_text="For a part that is still running, the time of the job's last record."
     )
     took_ms = Int64Field()
-    is_open = serializers.BooleanField(help_text="It goes on.")
+    is_open = serializers.BooleanField(help_text="Whether it is still running.")
 
 
 class JobTimelineSerializer(serializers.Serializer[Any]):
@@ -48,7 +51,7 @@ class JobTimelineSerializer(serializers.Serializer[Any]):
 
     total_ms = Int64Field()
     excess_ms = Int64Field(
-        help_text="By how much the parts are more than the whole, where clocks of hosts disagree."
+        help_text="How much longer the parts are than the whole, if the clocks of hosts differ."
     )
     parts = PartSerializer(many=True)
 
@@ -71,7 +74,9 @@ class RunFactsSerializer(serializers.Serializer[Any]):
 class PartDifferenceSerializer(serializers.Serializer[Any]):
     """A part of the time in this run, and its median in the earlier ones."""
 
-    name = serializers.CharField(help_text="A step, `queue`, `wasted attempts`, or a kind of rest.")
+    name = serializers.CharField(
+        help_text="A step, `queue`, `wasted attempts`, or another part of the time."
+    )
     this_ms = Int64Field()
     usual_ms = Int64Field()
     more_ms = Int64Field()
@@ -90,43 +95,43 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     """Compared with the last successful runs of the same kind and parameters on the table."""
 
     verdict = serializers.ChoiceField(choices=VERDICTS)
-    usual_ms = Int64Field(help_text="The median of the earlier runs, queue included.")
+    usual_ms = Int64Field(help_text="The median of the earlier runs, including the queue.")
     more_ms = Int64Field()
     explains = PartDifferenceSerializer(
-        allow_null=True, help_text="The part that makes most of the difference."
+        allow_null=True, help_text="The part that causes most of the difference."
     )
     differences = PartDifferenceSerializer(many=True, help_text="The largest first.")
     measures = MeasureSerializer(many=True)
     this = RunFactsSerializer()
-    runs = RunFactsSerializer(many=True, help_text="At most 8, the latest first.")
+    runs = RunFactsSerializer(many=True, help_text="At most 8 runs, latest first.")
 
 
 class SparkStageSerializer(serializers.Serializer[Any]):
     """One of Spark's stages in a step, without the bytes that Python reads and writes itself."""
 
     stage_id = serializers.IntegerField()
-    attempt = serializers.IntegerField(help_text="From 0, as in Spark: it runs a stage anew.")
+    attempt = serializers.IntegerField(help_text="The attempt of the stage, from 0 as in Spark.")
     status = serializers.ChoiceField(choices=STATUSES)
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
-    took_ms = Int64Field(allow_null=True, help_text="Of a stage that has ended.")
+    took_ms = Int64Field(allow_null=True, help_text="Only for a stage that has ended.")
     tasks = serializers.IntegerField()
     done = serializers.IntegerField()
-    failed = serializers.IntegerField(help_text="Tasks that failed; Spark may have run them anew.")
+    failed = serializers.IntegerField(help_text="Tasks that failed. Spark may have retried them.")
     core_ms = Int64Field()
     bytes_read = Int64Field()
     rows_read = Int64Field(
-        allow_null=True, help_text="null: Spark counted lines or files, and not rows."
+        allow_null=True, help_text="null: Spark counted lines or files instead of rows."
     )
     shuffle_read = Int64Field(help_text="Bytes.")
     shuffle_written = Int64Field(help_text="Bytes.")
-    spilled = Int64Field(help_text="Bytes that did not fit into memory and went to disk.")
+    spilled = Int64Field(help_text="Bytes spilled from memory to disk.")
 
 
 class JobStageSerializer(serializers.ModelSerializer[JobStage]):
     """A step of an attempt. Nulls: Spark had no part in it, or did not say."""
 
-    found = RecordedField(help_text="What it found, in words.")
+    found = RecordedField(help_text="The result as a sentence.")
     took_ms = Int64Field()
     done = Int64Field()
     running = Int64Field()
@@ -137,7 +142,7 @@ class JobStageSerializer(serializers.ModelSerializer[JobStage]):
     bytes_read = Int64Field(allow_null=True)
     bytes_shuffled = Int64Field(allow_null=True)
     spark_stages = serializers.SerializerMethodField(
-        help_text="The longest of Spark's stages in the order in which they began."
+        help_text="The longest Spark stages, in order of their start."
     )
 
     class Meta:
@@ -199,7 +204,7 @@ class PairRecordSerializer(serializers.Serializer[Any]):
 
     aborted = serializers.IntegerField()
     resolved = serializers.IntegerField()
-    files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
+    files = serializers.IntegerField(allow_null=True, help_text="The average of all pairs.")
 
 
 class LandedSerializer(serializers.Serializer[Any]):
@@ -224,7 +229,7 @@ class ComingSerializer(serializers.Serializer[Any]):
     why = serializers.CharField(source="forecast.why")
     record = PairRecordSerializer()
     job_id = serializers.UUIDField(allow_null=True)
-    waits = serializers.BooleanField(help_text="A job that has not begun.")
+    waits = serializers.BooleanField(help_text="Whether the job has not started.")
     schedule = RecordedField()
 
 
@@ -236,10 +241,12 @@ class OutlookSerializer(serializers.Serializer[Any]):
     read_version = serializers.IntegerField(allow_null=True)
     next_version = serializers.IntegerField(allow_null=True)
     forecast = serializers.ChoiceField(
-        choices=FORECASTS, source="verdict", help_text="The worst of all that landed."
+        choices=FORECASTS, source="verdict", help_text="The worst outcome over all later commits."
     )
     landed_count = serializers.IntegerField()
-    landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
+    landed = LandedSerializer(
+        many=True, help_text="At most 10. Commits that define the table come first."
+    )
     coming = ComingSerializer(many=True)
 
 
@@ -256,10 +263,12 @@ class JobForecastSerializer(serializers.Serializer[Any]):
     size_bytes = Int64Field()
     usual = UsualSerializer(allow_null=True)
     next_version = serializers.IntegerField(
-        allow_null=True, help_text="If nothing else committed before it."
+        allow_null=True, help_text="The outcome if no other write commits before it."
     )
     forecast = serializers.ChoiceField(
-        choices=FORECASTS, source="verdict", help_text="The worst of all that may commit first."
+        choices=FORECASTS,
+        source="verdict",
+        help_text="The worst outcome over all writes that may commit first.",
     )
     coming = ComingSerializer(many=True)
 
@@ -267,11 +276,14 @@ class JobForecastSerializer(serializers.Serializer[Any]):
 class RerunSerializer(serializers.Serializer[Any]):
     """The outlook of running an ended job again."""
 
-    is_retry = serializers.BooleanField(help_text="It did not succeed: `:retry` runs it again.")
-    asks_name = serializers.BooleanField(
-        help_text="It removes rows or changes settings: the page asks for the table's name."
+    is_retry = serializers.BooleanField(
+        help_text="Whether `:retry` can run it again, because it did not succeed."
     )
-    forecast = JobForecastSerializer(allow_null=True, help_text="Null of a dry run.")
+    asks_name = serializers.BooleanField(
+        help_text="Whether the page asks for the table's name, because the job removes rows or "
+        "changes settings."
+    )
+    forecast = JobForecastSerializer(allow_null=True, help_text="null: it is a dry run.")
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
@@ -353,9 +365,10 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
     core_ms = Int64Field(allow_null=True)
     bytes_read = Int64Field(allow_null=True)
     bytes_shuffled = Int64Field(allow_null=True)
-    spark_application = RecordedField(help_text="The id of the Spark application that it ran in.")
+    spark_application = RecordedField(help_text="The id of the Spark application that ran it.")
     spark_ui = serializers.SerializerMethodField(
-        help_text="Spark's own pages of it: of admins of all tables, while they are served."
+        help_text="The URL of Spark's own pages about it. Only for admins of all tables, while "
+        "Spark serves them."
     )
     stages = JobStageSerializer(many=True, read_only=True)
 
@@ -401,13 +414,13 @@ class JobDetailSerializer(JobSerializer):
 
     parameters = ObjectField()
     metrics = ObjectField()
-    plan = ObjectField(help_text="What a dry run found.")
+    plan = ObjectField(help_text="The result of a dry run.")
     error_message = RecordedField()
     error_facts = ObjectField()
     attempt_rows = JobAttemptSerializer(many=True, read_only=True)
     conflicts = serializers.PrimaryKeyRelatedField[Any](many=True, read_only=True)
     follow_ups = serializers.PrimaryKeyRelatedField[Any](
-        many=True, read_only=True, help_text="Jobs that its table requested after its commit."
+        many=True, read_only=True, help_text="Jobs that this job's commit requested for its table."
     )
     schedule = serializers.CharField(
         source="schedule.name", default=None, allow_null=True, read_only=True
@@ -418,7 +431,7 @@ class JobDetailSerializer(JobSerializer):
     comparison = serializers.SerializerMethodField()
     rerun = serializers.SerializerMethodField()
     also_changes = serializers.SerializerMethodField(
-        help_text="Tables that the steps of a script change beside the job's own."
+        help_text="Tables that the steps of a script change in addition to the job's own table."
     )
 
     class Meta(JobSerializer.Meta):

@@ -46,7 +46,8 @@ class NewChannelSerializer(ChannelSerializer):
     """A channel with its secret, shown only once."""
 
     secret = serializers.CharField(
-        allow_null=True, help_text="Keep it: it is not shown again. null: the kind does not sign."
+        allow_null=True,
+        help_text="Store it now: it is not shown again. null: the kind does not sign.",
     )
 
     class Meta(ChannelSerializer.Meta):
@@ -60,14 +61,14 @@ class ChannelChangeSerializer(RequestSerializer):
     target = serializers.CharField(
         max_length=MAX_URL,
         required=False,
-        help_text="The URL of a webhook, or e-mail addresses with commas between.",
+        help_text="The URL of a webhook, or e-mail addresses separated by commas.",
     )
     quiet_from = serializers.TimeField(required=False, allow_null=True, help_text="In `zone`.")
     quiet_to = serializers.TimeField(required=False, allow_null=True)
     zone = serializers.CharField(max_length=64, required=False, help_text="Europe/Berlin")
     enabled = serializers.BooleanField(required=False)
     new_secret = serializers.BooleanField(
-        required=False, help_text="Draw another; the former signs no more."
+        required=False, help_text="Create a new secret. The old secret becomes invalid."
     )
 
 
@@ -78,7 +79,7 @@ class ChannelRequestSerializer(ChannelChangeSerializer):
     kind = serializers.ChoiceField(AlertChannel.Kind.choices)
     target = serializers.CharField(
         max_length=MAX_URL,
-        help_text="The URL of a webhook, or e-mail addresses with commas between.",
+        help_text="The URL of a webhook, or e-mail addresses separated by commas.",
     )
     new_secret = None  # type: ignore[assignment]  # it gets one anyway
 
@@ -122,13 +123,13 @@ class RuleChangeSerializer(RequestSerializer):
         allow_null=True,
         min_value=1,
         max_value=MAX_THRESHOLD,
-        help_text="Of conditions with a `unit`; null is the condition's own.",
+        help_text="Only for conditions with a `unit`. null: the condition's default.",
     )
     tables = serializers.CharField(
         max_length=255,
         required=False,
         allow_blank=True,
-        help_text="A pattern of names: sales.*; blank: every table.",
+        help_text="A pattern of table names, such as sales.*. Blank: every table.",
     )
     channel_id = serializers.PrimaryKeyRelatedField(
         queryset=AlertChannel.objects.all(), source="channel", required=False
@@ -221,7 +222,9 @@ class CheckSerializer(serializers.Serializer[Any]):
     looks_for = serializers.CharField()
     severity = serializers.ChoiceField(Severity.choices)
     tells = serializers.CharField()
-    set_by = serializers.CharField(help_text="Settings, comma-separated; fixed: none.")
+    set_by = serializers.CharField(
+        help_text="The settings that define the condition, separated by commas. Empty: it is fixed."
+    )
     remedy = serializers.CharField()
     count = serializers.IntegerField()
 

@@ -14,7 +14,7 @@ class RequestSerializer(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         named = set(data) if isinstance(data, Mapping) else set()
         if unknown := sorted(map(str, named - set(self.fields))):
-            fault = f"There is no such field here. Known: {', '.join(sorted(self.fields))}."
+            fault = f"Unknown field. The fields are: {', '.join(sorted(self.fields))}."
             faults = {name[:100]: [fault] for name in unknown[:MAX_NAMED]}
             raise serializers.ValidationError(faults, code="unknown_field")
         taken: dict[str, Any] = super().to_internal_value(data)
@@ -25,7 +25,7 @@ class CommandRequestSerializer(RequestSerializer):
     """A command, as a kind with parameters or as one SQL statement: one of the two."""
 
     kind = serializers.CharField(max_length=40, required=False, help_text="optimize, delete, …")
-    parameters = serializers.DictField(required=False, help_text="Parameters of the kind.")
+    parameters = serializers.DictField(required=False, help_text="The parameters of this kind.")
     sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
     retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
     time_limit_s = serializers.IntegerField(
@@ -33,18 +33,18 @@ class CommandRequestSerializer(RequestSerializer):
         default=0,
         min_value=0,
         max_value=2**31 - 1,
-        help_text="How long a worker may take for it; 0 is the installation's limit.",
+        help_text="The time limit for a worker. 0 is the installation's limit.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("kind" in attrs) == ("sql" in attrs):
-            fault = "Give either kind (with parameters) or sql."
+            fault = "Send either kind with parameters, or sql."
             raise serializers.ValidationError({"kind": [fault]})
         if "sql" in attrs and "parameters" in attrs:
-            fault = "A statement carries its own parameters."
+            fault = "A statement contains its own parameters."
             raise serializers.ValidationError({"parameters": [fault]})
         where = attrs.get("parameters", {}).get("where")
         if isinstance(where, str) and not where.strip():
-            fault = "The condition is blank. Leave it out where every row is meant."
+            fault = "The condition is blank. Leave it out to select every row."
             raise serializers.ValidationError({"parameters": {"where": [fault]}})
         return attrs

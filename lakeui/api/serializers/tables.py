@@ -24,7 +24,7 @@ class ColumnSerializer(serializers.Serializer[Any]):
     type = serializers.CharField()
     nullable = serializers.BooleanField()
     depth = serializers.IntegerField()
-    role = RecordedField(help_text="partition or cluster.")
+    role = RecordedField(help_text="`partition` or `cluster`.")
     comment = RecordedField()
     default = RecordedField()
     generated = RecordedField()
@@ -39,7 +39,7 @@ class ColumnsRequestSerializer(RequestSerializer):
 
     q = serializers.CharField(
         max_length=255, required=False, default="", allow_blank=True,
-        help_text="A part of the dotted name, in any case of letters.",
+        help_text="A part of the dotted name. Not case-sensitive.",
     )  # fmt: skip
     page_size = serializers.CharField(required=False)
     page_token = serializers.CharField(required=False)
@@ -98,7 +98,7 @@ class KeyRequestSerializer(RequestSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("sql" in attrs) == ("kind" in attrs):
-            fault = "Give either sql, or kind with columns."
+            fault = "Send either sql, or kind with columns."
             raise serializers.ValidationError({"sql": [fault]})
         if "kind" in attrs and not attrs.get("columns"):
             raise serializers.ValidationError({"columns": ["A key needs columns."]})
@@ -138,7 +138,7 @@ class DefinitionChangeSerializer(serializers.Serializer[Any]):
     operation = RecordedField(source="commit.operation")
     user_name = RecordedField(source="commit.user_name")
     protocol = RecordedField()
-    gap = RecordedField(help_text="Why what changed is not known.")
+    gap = RecordedField(help_text="Why the changes are not known.")
     effects = serializers.ListField(child=serializers.CharField())
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
 
@@ -147,9 +147,11 @@ class TableSchemaSerializer(serializers.Serializer[Any]):
     """Everything that defines a table's rows, and its latest changes."""
 
     version = serializers.IntegerField(allow_null=True)
-    column_mapping = serializers.CharField(help_text="none, name or id.")
-    columns = ColumnSerializer(many=True, help_text="The first 500: `columns/` has all in pages.")
-    column_count = serializers.IntegerField(help_text="Nested ones counted too.")
+    column_mapping = serializers.CharField(help_text="`none`, `name` or `id`.")
+    columns = ColumnSerializer(
+        many=True, help_text="The first 500 columns. `columns/` lists all in pages."
+    )
+    column_count = serializers.IntegerField(help_text="Nested columns included.")
     constraints = CheckConstraintSerializer(many=True)
     keys = KeySerializer(many=True)
     changes = DefinitionChangeSerializer(many=True)
@@ -184,7 +186,8 @@ class FileDifferenceSerializer(serializers.Serializer[Any]):
     """Files added, removed, or with another deletion vector; `passing` came and went in between."""
 
     is_whole = serializers.BooleanField(
-        help_text="false: more files were touched than are mirrored or compared one by one."
+        help_text="false: the version changed more files than are mirrored or compared "
+        "individually."
     )
     came = FileSumsSerializer()
     gone = FileSumsSerializer()
@@ -198,20 +201,20 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     older = serializers.IntegerField()
     newer = serializers.IntegerField()
     version_count = serializers.IntegerField()
-    missing = serializers.IntegerField(help_text="Versions between that are not mirrored.")
+    missing = serializers.IntegerField(help_text="Versions in between that are not mirrored.")
     files_added = serializers.IntegerField()
     files_removed = serializers.IntegerField()
     bytes_added = Int64Field()
     bytes_removed = Int64Field()
     bytes_written = Int64Field()
-    rows_added = Int64Field(allow_null=True, help_text="null: not recorded by every version.")
+    rows_added = Int64Field(allow_null=True, help_text="null: not every version recorded it.")
     rows_deleted_by_vectors = Int64Field()
     operations = serializers.SerializerMethodField()
     data_versions = serializers.IntegerField(help_text="Versions that changed rows.")
     protocol_versions = serializers.ListField(child=serializers.IntegerField())
     metadata_versions = serializers.ListField(child=serializers.IntegerField())
     effects = serializers.ListField(
-        child=serializers.CharField(), help_text="What it means for those who read and write."
+        child=serializers.CharField(), help_text="What it means for readers and writers."
     )
     files = FileDifferenceSerializer()
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
@@ -253,7 +256,7 @@ class TimelineSerializer(serializers.Serializer[Any]):
     commit_count = serializers.IntegerField()
     resolved = serializers.IntegerField()
     aborted = serializers.IntegerField()
-    beaten = serializers.IntegerField(help_text="Versions that aborted others.")
+    beaten = serializers.IntegerField(help_text="Versions that aborted other writes.")
     operations = OperationCommitsSerializer(many=True)
     buckets = TimeBucketSerializer(many=True)
 
@@ -275,7 +278,8 @@ class GrowthSerializer(serializers.Serializer[Any]):
 
     version_count = serializers.IntegerField()
     is_estimated = serializers.BooleanField(
-        help_text="Some commit removed files without their size: sizes before it are too small."
+        help_text="A commit removed files without recording their size, so the sizes before it are "
+        "too small."
     )
     points = GrowthPointSerializer(many=True)
 
@@ -307,13 +311,15 @@ class VersionEffectsSerializer(serializers.Serializer[Any]):
     """A version's effects on others; at most 20 of each kind, with the full counts."""
 
     aborted_count = serializers.IntegerField()
-    aborted = OverlappingWriteSerializer(many=True, help_text="Attempts aborted by it.")
+    aborted = OverlappingWriteSerializer(many=True, help_text="Attempts that it aborted.")
     passed_count = serializers.IntegerField()
     passed = OverlappingWriteSerializer(
         many=True, help_text="Writes that overlapped with it and committed."
     )
     resolved_count = serializers.IntegerField()
-    resolved = OverlappingWriteSerializer(many=True, help_text="Conflicts that it resolved itself.")
+    resolved = OverlappingWriteSerializer(
+        many=True, help_text="Its own conflicts that were resolved at row level."
+    )
 
 
 class RowCountsSerializer(serializers.Serializer[Any]):
@@ -339,16 +345,17 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
     bytes_added = Int64Field()
     bytes_removed = Int64Field()
     bytes_written = Int64Field(
-        help_text="Of data files that this version wrote: not of those restated or brought back."
+        help_text="Only data files that this version wrote, without restated or restored files."
     )
     rows_added = Int64Field(allow_null=True)
     rows_removed = Int64Field(
-        allow_null=True, help_text="Live rows of the files that left. null: not recorded of each."
+        allow_null=True,
+        help_text="Live rows of the removed files. null: not recorded for every file.",
     )
     rows_deleted_by_vectors = Int64Field()
     rows = serializers.SerializerMethodField()
     aborted_by_it = serializers.IntegerField(
-        default=0, help_text="Attempts on record that this version aborted."
+        default=0, help_text="Recorded attempts that this version aborted."
     )
     resolved = serializers.IntegerField(
         default=0, help_text="Conflicts that it resolved while it committed."
@@ -390,10 +397,11 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "resolved",
         ]
         extra_kwargs = {
-            "files_added": {"help_text": "Its add actions, those of restated files among them."},
-            "files_removed": {"help_text": "Its remove actions, as above."},
+            "files_added": {"help_text": "Its add actions, including restated files."},
+            "files_removed": {"help_text": "Its remove actions, including restated files."},
             "files_restated": {
-                "help_text": "The same file in both, with another deletion vector or none."
+                "help_text": "The same file in both versions, with a different deletion vector or "
+                "without one."
             },
         }
 
@@ -405,14 +413,16 @@ class VersionDetailSerializer(VersionSerializer):
     operation_metrics = ObjectField()
     user_metadata = RecordedField()
     change = DefinitionChangeSerializer(
-        allow_null=True, help_text="What it changed of schema, properties, layout, protocol."
+        allow_null=True, help_text="Its changes to the schema, properties, layout and protocol."
     )
     effects = VersionEffectsSerializer()
     stopped_streams = StoppedStreamSerializer(many=True)
     job_id = serializers.UUIDField(
         allow_null=True, help_text="The job of this installation that committed it."
     )
-    raw_bytes = Int64Field(help_text="The commit's true size: more than `raw` holds if it was cut.")
+    raw_bytes = Int64Field(
+        help_text="The size of the whole commit. `raw` has fewer bytes if it was truncated."
+    )
 
     class Meta(VersionSerializer.Meta):
         fields = [

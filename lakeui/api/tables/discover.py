@@ -36,7 +36,9 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
     )
     found = serializers.SerializerMethodField()
     needing_attention = serializers.SerializerMethodField()
-    problem = RecordedField(help_text="The last directory that could not be listed, and why.")
+    problem = RecordedField(
+        help_text="The last directory that could not be listed, with the reason."
+    )
 
     class Meta:
         model = Discovery
@@ -76,13 +78,13 @@ class DiscoveryRequestSerializer(RequestSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="A pattern of paths below the root: sales/*",
+        help_text="A pattern of paths below the root, such as sales/*",
     )
     naming = serializers.CharField(
         max_length=255,
         required=False,
         default="{path}",
-        help_text="Names from {path} (with dots), {name} and {parent}.",
+        help_text="A pattern for names, with {path} (with dots), {name} and {parent}.",
     )
 
     every_hours = serializers.IntegerField(
@@ -91,12 +93,13 @@ class DiscoveryRequestSerializer(RequestSerializer):
         allow_null=True,
         min_value=1,
         max_value=MOST_HOURS,
-        help_text="Search again so long after a search ended; null: once.",
+        help_text="Hours between the end of a search and the next. null: search once.",
     )
     registers = serializers.BooleanField(
         required=False,
         default=False,
-        help_text="Register what a complete search has found, as you, as long as you may.",
+        help_text="Register the tables that a complete search finds, on your behalf and while you "
+        "have the right.",
     )
 
 

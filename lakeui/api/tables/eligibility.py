@@ -43,16 +43,16 @@ class FixCostSerializer(serializers.Serializer[Any]):
     rewrites_bytes = Int64Field()
     rewrites_files = serializers.IntegerField()
     duration_ms = Int64Field(
-        allow_null=True, help_text="The median of `runs` earlier jobs; null where none tells."
+        allow_null=True, help_text="The median of `runs` earlier jobs. null: there are none."
     )
     runs = serializers.IntegerField()
-    runs_are_own = serializers.BooleanField(help_text="false: they were on other tables.")
+    runs_are_own = serializers.BooleanField(help_text="false: these jobs ran on other tables.")
     aborted_jobs = serializers.IntegerField()
     streams = serializers.IntegerField()
     protocol = serializers.ListField(
         child=serializers.IntegerField(),
         allow_null=True,
-        help_text="The reader and writer version that it would have; null where they stay.",
+        help_text="The new reader and writer version. null: they stay the same.",
     )
     locked_out = serializers.ListField(child=serializers.CharField())
     undo = RecordedField(allow_null=True)
@@ -62,13 +62,17 @@ class ConditionLineSerializer(serializers.Serializer[Any]):
     """A condition with its evidence, `raw` as in the log; `affected` of `asked` writes break it."""
 
     name = serializers.CharField()
-    state = serializers.CharField(help_text="holds, fails, optional, some fall back or not known.")
+    state = serializers.CharField(
+        help_text="`holds`, `fails`, `optional`, `some fall back` or `not known`."
+    )
     raw = RecordedField(allow_null=True)
     evidence = RecordedField(allow_null=True)
     fix = RecordedField(allow_null=True)
-    job = ObjectField(allow_null=True, help_text="What to POST to the table's jobs to mend it.")
-    statement = RecordedField(allow_null=True, help_text="SQL of the rewrite that mends it.")
-    rewrite = RecordedField(allow_null=True, help_text="How such a write would be put instead.")
+    job = ObjectField(
+        allow_null=True, help_text="The body of a POST request to the table's jobs that fixes it."
+    )
+    statement = RecordedField(allow_null=True, help_text="The SQL of the rewrite that fixes it.")
+    rewrite = RecordedField(allow_null=True, help_text="How to write such a statement instead.")
     cost = FixCostSerializer(allow_null=True)
     cost_text = RecordedField(allow_null=True)
     affected = serializers.IntegerField()
@@ -82,7 +86,7 @@ class AbortedWritesSerializer(serializers.Serializer[Any]):
     passes = serializers.IntegerField()
     still_aborted = serializers.IntegerField()
     undecidable = serializers.IntegerField()
-    saved_ms = Int64Field(help_text="What those that would pass wasted.")
+    saved_ms = Int64Field(help_text="Time wasted by the writes that would pass.")
     saved_bytes = Int64Field()
     is_capped = serializers.BooleanField(help_text="Only the latest are counted.")
 
@@ -91,7 +95,7 @@ class RuntimeCellSerializer(serializers.Serializer[Any]):
     """A condition on one runtime."""
 
     condition = serializers.CharField()
-    state = serializers.CharField(help_text="holds, fails, some or not offered.")
+    state = serializers.CharField(help_text="`holds`, `fails`, `some` or `not offered`.")
     text = serializers.CharField()
 
 
@@ -113,17 +117,17 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     aborted_writes = AbortedWritesSerializer()
     of_table = ConditionLineSerializer(many=True)
     of_writes = ConditionLineSerializer(many=True)
-    runtimes = RuntimeColumnSerializer(many=True, help_text="As the table is.")
-    mended = RuntimeColumnSerializer(many=True, help_text="Once the fixes are made.")
+    runtimes = RuntimeColumnSerializer(many=True, help_text="With the table's present settings.")
+    mended = RuntimeColumnSerializer(many=True, help_text="After the fixes.")
     writes = serializers.IntegerField(help_text="Commits that were checked.")
     overlapping_writes = serializers.IntegerField(
         help_text="Writes with a condition that overlapped with others."
     )
-    unplaced = serializers.IntegerField(help_text="Commits by none of the runtimes.")
+    unplaced = serializers.IntegerField(help_text="Commits by other runtimes.")
     is_capped = serializers.BooleanField(help_text="Only the latest commits were checked.")
     locked_out_writers = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Programs that wrote lately and do not know deletion vectors.",
+        help_text="Programs that wrote recently and do not support deletion vectors.",
     )
 
 
@@ -132,13 +136,13 @@ class EligibilitySerializer(serializers.Serializer[Any]):
 
     eligible = serializers.BooleanField(allow_null=True)
     obstacle = RecordedField(allow_null=True)
-    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be traced row by row.")
+    traces_moves = serializers.BooleanField(help_text="Whether the rows of OPTIMIZE can be traced.")
     conditions = StepSerializer(many=True)
     runtimes = RuntimeSerializer(many=True)
     locked_out = serializers.ListField(child=serializers.CharField())
-    avoided = serializers.IntegerField(help_text="Conflicts that rows resolved so far.")
+    avoided = serializers.IntegerField(help_text="Conflicts resolved at row level so far.")
     avoided_lately = serializers.IntegerField(
-        help_text="Conflicts that rows resolved in the last 30 days."
+        help_text="Conflicts resolved at row level in the last 30 days."
     )
     evidence = EvidenceSerializer(allow_null=True)
 

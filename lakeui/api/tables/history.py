@@ -107,7 +107,7 @@ class LayoutSerializer(serializers.Serializer[Any]):
     densities = DensitySerializer(many=True)
     partition_count = serializers.IntegerField()
     partition_skew = serializers.FloatField(
-        allow_null=True, help_text="The largest partition's bytes over the median's."
+        allow_null=True, help_text="The bytes of the largest partition divided by the median."
     )
     partitions = PartitionSerializer(many=True)
     unclustered = UnclusteredSerializer(allow_null=True)
@@ -228,7 +228,7 @@ class LiveFileSerializer(serializers.ModelSerializer[LiveFile]):
 
     size_bytes = Int64Field()
     row_count = Int64Field(allow_null=True)
-    deleted_row_count = Int64Field(help_text="Rows its deletion vector hides.")
+    deleted_row_count = Int64Field(help_text="Rows that its deletion vector marks as deleted.")
     partition_values = ObjectField()
 
     class Meta:

@@ -112,7 +112,7 @@ class Isolation(TableScopedView):
         form.is_valid(raise_exception=True)
         proposal = Proposal(_properties(form.validated_data), _columns(form.validated_data))
         if not proposal:
-            fault = "Name a setting to change."
+            fault = "Send a setting to change."
             raise serializers.ValidationError({"level": [fault]})
         reason = form.validated_data["reason"]
         return answer_once(request, lambda: _set(request, table, proposal, reason))
@@ -264,7 +264,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     """A recorded conflict, under the other setting."""
 
     conflict_id = serializers.IntegerField()
-    kind = serializers.CharField(help_text="aborted or resolved.")
+    kind = serializers.CharField(help_text="`aborted` or `resolved`.")
     rule = RecordedChoiceField(list(Rule))
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()
@@ -306,14 +306,16 @@ class TotalsSerializer(serializers.Serializer[Any]):
     level = serializers.CharField()
     row_level = serializers.BooleanField()
     writes = serializers.IntegerField()
-    aborted = serializers.IntegerField(help_text="That would be aborted for certain.")
+    aborted = serializers.IntegerField(help_text="Writes that would certainly be aborted.")
     passed = serializers.IntegerField()
     open = serializers.IntegerField(help_text="Undecidable.")
-    added = serializers.IntegerField(help_text="That committed and would be aborted.")
-    spared = serializers.IntegerField(help_text="That were aborted and would pass.")
+    added = serializers.IntegerField(help_text="Writes that committed and would be aborted.")
+    spared = serializers.IntegerField(help_text="Writes that were aborted and would pass.")
     ms = Int64Field()
     size_bytes = Int64Field()
-    uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
+    uncosted = serializers.IntegerField(
+        help_text="Additional conflicts whose time is not recorded."
+    )
 
 
 class WhatIfSerializer(serializers.Serializer[Any]):
@@ -326,9 +328,11 @@ class WhatIfSerializer(serializers.Serializer[Any]):
     commits = CommitVerdictSerializer(many=True)
     conflicts = ConflictVerdictSerializer(many=True)
     not_replayed = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
+        child=serializers.IntegerField(), help_text="Versions whose commit is not fully recorded."
     )
-    is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
+    is_capped = serializers.BooleanField(
+        help_text="true: only the latest 2,000 conflicts were evaluated."
+    )
     aborted_now = serializers.IntegerField()
     totals = TotalsSerializer(many=True)
     pairs = PairChangeSerializer(many=True)

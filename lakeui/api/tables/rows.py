@@ -39,12 +39,13 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
     columns = serializers.CharField(
         required=False,
         max_length=PREVIEW_NAMES,
-        help_text="Names with commas between; backticks around one that holds a comma. All without.",
+        help_text="Column names separated by commas, in backticks if a name contains a comma. All "
+        "columns by default.",
     )
     profile = serializers.CharField(
         required=False,
         max_length=PREVIEW_NAMES,
-        help_text="A column: what it holds is read, and no rows are.",
+        help_text="A column to profile. No rows are returned.",
     )
 
 
@@ -53,7 +54,7 @@ class ColumnProfileSerializer(serializers.Serializer[Any]):
 
     rows = Int64Field()
     nulls = Int64Field()
-    distinct = Int64Field(allow_null=True, help_text="Without null; null where it is not counted.")
+    distinct = Int64Field(allow_null=True, help_text="Without NULL. null: not counted.")
     least = serializers.CharField(allow_null=True)
     greatest = serializers.CharField(allow_null=True)
     is_whole = serializers.BooleanField()
@@ -63,7 +64,9 @@ class PreviewColumnSerializer(serializers.Serializer[Any]):
     """A column of the result."""
 
     name = serializers.CharField()
-    type = serializers.CharField(help_text="As in the table's schema; struct, array or map alone.")
+    type = serializers.CharField(
+        help_text="The type in the table's schema. Nested types are only struct, array or map."
+    )
 
 
 class AnswerSerializer(serializers.ModelSerializer[Preview]):
@@ -84,13 +87,14 @@ class PreviewSerializer(AnswerSerializer):
     columns = PreviewColumnSerializer(many=True)
     rows = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(allow_null=True)),
-        help_text="A text for each column, null for NULL.",
+        help_text="A string for each column, null for NULL.",
     )
-    row_count = Int64Field(allow_null=True, help_text="Of the version, as far as recorded.")
+    row_count = Int64Field(allow_null=True, help_text="The rows of the version, if recorded.")
     marked_rows = Int64Field(
-        allow_null=True, help_text="Rows that deletion vectors hide; they are not among `rows`."
+        allow_null=True,
+        help_text="Rows that deletion vectors mark as deleted. `rows` does not include them.",
     )
-    profile = serializers.SerializerMethodField(help_text="Where a profile was requested.")
+    profile = serializers.SerializerMethodField(help_text="Present if a profile was requested.")
 
     class Meta(AnswerSerializer.Meta):
         fields = [
@@ -138,7 +142,7 @@ class TablePreview(TableScopedView):
         latest = self.table.version
         version: int = given.get("version", latest or 0)
         if latest is None or version > latest:
-            detail = "The table has no such version."
+            detail = "The table does not have this version."
             raise NotFound(detail)
         if profiled:
             return version, {"where": where, "profiled": profiled}
@@ -153,7 +157,10 @@ def get_stored_preview(table: Table, version: int, requested: dict[str, Any]) ->
     """
     preview = find_preview(table, version=version, **requested)
     if preview is None:
-        detail = "Nobody requested these rows within the last hour. POST here to have them read."
+        detail = (
+            "Nobody requested these rows within the last hour. Send a POST request to this "
+            "URL to read them."
+        )
         raise NotFound(detail)
     return preview
 
@@ -170,7 +177,7 @@ def ask_worker(table: Table, version: int, requested: dict[str, Any], reader: Re
     try:
         return ask_for_preview(table, version, by=reader.account, **requested)
     except (OperationalError, OSError) as error:
-        raise StorageError(NO_WORKER_ASKED, "Try again once it is back.") from error
+        raise StorageError(NO_WORKER_ASKED, "Try again later.") from error
 
 
 CHANGES = ("changed", "removed", "added")
@@ -182,13 +189,14 @@ class RowDiffRequestSerializer(serializers.Serializer[Any]):
     keys = serializers.CharField(
         required=False,
         max_length=PREVIEW_NAMES,
-        help_text="Columns that identify a row, with commas between. Without them a changed row is "
-        "one removed and one added.",
+        help_text="Columns that identify a row, separated by commas. Without them, a changed row "
+        "counts as one removed and one added row.",
     )
     where = serializers.CharField(
         required=False,
         max_length=PREVIEW_CONDITION,
-        help_text="A condition of rows; a changed row is listed if it matches before or after.",
+        help_text="A condition on rows. A changed row is listed if it matches before or after the "
+        "change.",
     )
 
 
@@ -210,12 +218,13 @@ class RowDiffCountsSerializer(serializers.Serializer[Any]):
     removed = Int64Field(allow_null=True)
     added = Int64Field(allow_null=True)
     compared_by = serializers.ChoiceField(choices=[by.value for by in ComparedBy])
-    is_whole = serializers.BooleanField(help_text="False where reading stopped at its limit.")
+    is_whole = serializers.BooleanField(help_text="false: the comparison stopped at its limit.")
     repeated_keys = serializers.BooleanField(
-        help_text="Rows that differ share a key: which became which is a guess."
+        help_text="Several changed rows have the same key, so their pairing is a guess."
     )
     dropped_columns = serializers.ListField(
-        child=serializers.CharField(), help_text="Not compared: the later version has none."
+        child=serializers.CharField(),
+        help_text="Columns that were not compared, because the later version does not have them.",
     )
 
 
@@ -266,7 +275,9 @@ class RowDiff(TableScopedView):
         given = parse_query(request, RowDiffRequestSerializer)
         latest = self.table.version
         if latest is None or not older < newer <= latest:
-            detail = f"The table has no versions {older} and {newer}, the earlier one first."
+            detail = (
+                f"The table has no versions {older} and {newer}. The first must be the earlier one."
+            )
             raise NotFound(detail)
         return {
             "older_version": older,

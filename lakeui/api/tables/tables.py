@@ -64,13 +64,16 @@ class TableSerializer(serializers.ModelSerializer[Table]):
     """A table in one row. `version` is null until its log was first read."""
 
     health = serializers.ChoiceField(choices=Health.values, read_only=True)
-    isolation_level = RecordedField(help_text="The level in force, the default filled in.")
-    size_bytes = Int64Field()
-    dead_bytes = Int64Field(help_text="Of files that only versions before this one name.")
-    vacuum_bytes = Int64Field(
-        help_text="VACUUM can delete so much now, by the store; 0 where that is not much by the log."
+    isolation_level = RecordedField(
+        help_text="The isolation level that applies, which may be the default."
     )
-    row_count = Int64Field(allow_null=True, help_text="null: some file has no statistics.")
+    size_bytes = Int64Field()
+    dead_bytes = Int64Field(help_text="Bytes of files that only earlier versions use.")
+    vacuum_bytes = Int64Field(
+        help_text="Bytes that VACUUM can delete now, according to the store. 0: the log shows that "
+        "it is not much."
+    )
+    row_count = Int64Field(allow_null=True, help_text="null: a file has no statistics.")
     last_operation = RecordedField()
     last_writer = RecordedField()
     mirror_error_code = RecordedField()
@@ -120,7 +123,7 @@ class SyncSerializer(serializers.ModelSerializer[TableSync]):
     """How far a worker is with the first reading of a table's log."""
 
     stage = serializers.ChoiceField(
-        choices=TableSync.Stage.values, allow_null=True, help_text="null: no worker began yet."
+        choices=TableSync.Stage.values, allow_null=True, help_text="null: no worker has started it."
     )
 
     class Meta:
@@ -136,7 +139,7 @@ class TableDetailSerializer(TableSerializer):
     """Everything the mirror knows of a table, but its versions and files."""
 
     schema = serializers.SerializerMethodField()
-    column_count = serializers.SerializerMethodField(help_text="Columns at the top level.")
+    column_count = serializers.SerializerMethodField(help_text="Top-level columns.")
     properties = ObjectField()
     protocol = serializers.SerializerMethodField()
     deleted_row_count = Int64Field()
@@ -174,8 +177,9 @@ class TableDetailSerializer(TableSerializer):
         {
             "type": "object",
             "additionalProperties": {},
-            "description": f"Delta's schema JSON, the first {COLUMNS_SHOWN} columns at the top; "
-            "`column_count` says how many there are, `columns/` has all in pages.",
+            "description": f"Delta's schema JSON with the first {COLUMNS_SHOWN} top-level columns. "
+            "`column_count` is the number of all columns, and `columns/` lists them in "
+            "pages.",
         }
     )
     def get_schema(self, table: Table) -> dict[str, Any]:
@@ -214,7 +218,11 @@ class TableWaitSerializer(WaitSerializer):
     """How long an answer may wait for a later version."""
 
     after_version = serializers.IntegerField(
-        required=False, default=None, min_value=-1, max_value=2**63 - 1, help_text="What you have."
+        required=False,
+        default=None,
+        min_value=-1,
+        max_value=2**63 - 1,
+        help_text="The version that you have.",
     )
 
 
@@ -259,7 +267,7 @@ class TableDetail(TableWithHealthView):
             is_here = not has_state(request, state)
             is_news = partial(_is_another, table_id, state)
         elif given["wait"]:
-            fault = "Say what is there already: after_version, or If-None-Match with an ETag."
+            fault = "Send after_version, or If-None-Match with an ETag."
             raise serializers.ValidationError({"wait": [fault]})
         else:
             return response
@@ -330,25 +338,31 @@ class RegistrationSerializer(RequestSerializer):
 
     uri = serializers.CharField(max_length=2000, required=False)
     create = serializers.DictField(  # type: ignore[assignment]
-        required=False, help_text="Of the create command: schema or source, clustering, properties."
+        required=False,
+        help_text="The parameters of the create command: schema or source, clustering, properties.",
     )
     clone = serializers.DictField(
-        required=False, help_text="Of the clone command: source_table, version or timestamp, deep."
+        required=False,
+        help_text="The parameters of the clone command: source_table, version or timestamp, deep.",
     )
     name = serializers.CharField(
         max_length=255,
         required=False,
         default="",
         allow_blank=True,
-        help_text="Else: from the URI.",
+        help_text="The last part of the URI by default.",
     )
     description = serializers.CharField(
-        max_length=2000, required=False, default="", allow_blank=True, help_text="Of a new table."
+        max_length=2000,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Only for a new table.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if sum(key in attrs for key in ("uri", "create", "clone")) != 1:
-            fault = "Give either uri, of a table that is there, or create or clone, for a new one."
+            fault = "Send uri for an existing table, or create or clone for a new table."
             raise serializers.ValidationError({"uri": [fault]})
         if "uri" not in attrs and not attrs["name"]:
             raise serializers.ValidationError({"name": ["A new table needs a name."]})
@@ -473,7 +487,9 @@ class HoursSerializer(serializers.Serializer[QuietHours]):
     end = serializers.IntegerField()
     commits = Int64Field()
     all_commits = Int64Field()
-    cron = serializers.CharField(help_text="Every day in the middle of them.")
+    cron = serializers.CharField(
+        help_text="A cron schedule for every day in the middle of the quiet hours."
+    )
 
 
 class QuietHoursSerializer(serializers.Serializer[Any]):

@@ -89,7 +89,7 @@ class UploadPreviewParameters(serializers.Serializer[Any]):
     def validate_type(self, texts: list[str]) -> dict[str, str]:
         pairs = [text.rpartition("=") for text in texts]
         if any(not name or not kind.strip() for name, _, kind in pairs):
-            msg = "Name a column and its type: amount=DECIMAL(12,2)."
+            msg = "Use a column name and its type: amount=DECIMAL(12,2)."
             raise serializers.ValidationError(msg)
         return {name: kind for name, _, kind in pairs}
 
@@ -122,11 +122,13 @@ class UploadPreviewSerializer(serializers.Serializer[Any]):
     columns = UploadColumnSerializer(many=True)
     rows = UploadRowSerializer(many=True)
     sampled_rows = serializers.IntegerField(
-        allow_null=True, help_text="From which types were inferred; null: the file says them."
+        allow_null=True,
+        help_text="Rows that the types were inferred from. null: the file has the types.",
     )
     is_whole = serializers.BooleanField(help_text="Whether these were all its rows.")
     parameters = serializers.DictField(
-        allow_null=True, help_text="Of `create` in `POST tables/`; null: a type cannot be."
+        allow_null=True,
+        help_text="The value of `create` for `POST tables/`. null: a type is not valid.",
     )
 
 
@@ -163,6 +165,6 @@ def _sender(request: Request) -> User:
     user = caller(request)
     role = highest_role(user)
     if role is None or role < Role.OPERATOR:
-        detail = "This needs the right to write some table."
+        detail = "This requires the right to write to at least one table."
         raise PermissionDenied(detail)
     return user

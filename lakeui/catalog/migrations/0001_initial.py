@@ -185,7 +185,7 @@ class Migration(migrations.Migration):
                 ('requested_at', models.DateTimeField()),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('seen_at', models.DateTimeField(blank=True, null=True)),
-                ('stage', models.CharField(blank=True, choices=[('commits', 'reading versions'), ('snapshot', 'reading the files and columns of the latest version'), ('rows', 'writing them down')], max_length=8)),
+                ('stage', models.CharField(blank=True, choices=[('commits', 'reading versions'), ('snapshot', 'reading the files and columns of the latest version'), ('rows', 'storing them')], max_length=8)),
                 ('done', models.PositiveIntegerField(default=0)),
                 ('total', models.PositiveIntegerField(default=0)),
             ],

@@ -219,7 +219,7 @@ def _retry(conflict: Conflict, like: SimilarConflicts) -> Iterator[ConflictAdvic
     passed = sum(bool(other.passed_again) for other in tried)
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
-        text = "It would be aborted again: run the same command only after the cause is gone."
+        text = "It would be aborted again. Run it only after the cause is removed."
         yield ConflictAdvice(kind=RemedyKind.RETRY, title="Retry", text=text, is_advised=False)
         return
     yield ConflictAdvice(
@@ -229,7 +229,7 @@ def _retry(conflict: Conflict, like: SimilarConflicts) -> Iterator[ConflictAdvic
         verdict=PASSES if done else MAY_PASS,
         helped=passed if tried else None,
         of=len(tried) if tried else None,
-        history="{helped} of {of} retries of this write passed at once",
+        history="{helped} of {of} retries of this write committed at the first attempt",
         act="job" if conflict.job else "",
     )
 
@@ -238,11 +238,17 @@ def _retry_text(conflict: Conflict) -> str:
     winner = (
         "The winning commit" if conflict.winning_version is None else f"v{conflict.winning_version}"
     )
-    text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
+    text = (
+        f"{winner} stays as it is. Run again on the latest version, the "
+        f"{conflict.current_operation} reads the rows of that commit."
+    )
     removes = operation_named(conflict.winner_operation).removes
     if conflict.row_count and removes in (Removes.ROWS, Removes.ALL_ROWS):
         rows = "the row is" if conflict.row_count == 1 else f"{conflict.rows_text} are"
-        text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} reads them as they are now."
+        text = (
+            f"{winner} stays as it is: {rows} deleted or changed, and the "
+            f"{conflict.current_operation} then reads the latest rows."
+        )
     return text
 
 
@@ -262,9 +268,10 @@ def _narrow(
     words = ("before", "after") if is_time else ("below", "above")
     side = words[proposed.is_above]
     text = (
-        f"Add `AND {proposed.condition}`. The files that both touched hold {proposed.column} {where};"
-        f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
-        f" and files outside are not even opened{fewer}. {_describe_rest(proposed, about)}"
+        f"Add `AND {proposed.condition}`. In the files that both changed, {proposed.column} "
+        f"is {where}. {about}{100 * proposed.share:.0f} % of the rows that the "
+        f"{conflict.current_operation} changes are {side}, and files outside this range are "
+        f"not read{fewer}. {_describe_rest(proposed, about)}"
     )
     whole = sides.current.statement_is_whole
     yield ConflictAdvice(
@@ -310,8 +317,8 @@ def _move(conflict: Conflict, sides: BothSides, like: SimilarConflicts) -> Itera
     yield ConflictAdvice(
         kind=RemedyKind.APART_IN_TIME,
         title="Move one of the two",
-        text=f"Begun after {who} had committed, the {conflict.current_operation} reads"
-        f" v{conflict.winning_version} and does not conflict with it.",
+        text=f"If the {conflict.current_operation} starts after {who} has committed, it reads "
+        f"v{conflict.winning_version} and does not conflict with it.",
         verdict=PASSES,
         helped=len(same),
         of=like.count,
@@ -343,7 +350,7 @@ def _iter_recorded_advice(
             verdict=PASSES if timed else COSTS_MORE if kind in _COSTLY else "",
             helped=same_rule if timed and conflict.rule else None,
             of=like.count if timed and conflict.rule else None,
-            history="{helped} of {of} aborted attempts of this write were by the same rule",
+            history="{helped} of {of} aborted attempts of this write failed the same rule",
             act=_act_of(conflict, kind, own),
             sql=own,
         )
@@ -391,7 +398,9 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[ConflictAdvic
         both = "Deletion vectors, row tracking" if table.row_tracking else "Deletion vectors"
         changed = sides.current.changes.files_changed if sides.current.changes else 0
         by_file = (
-            f" Without them {count_noun(changed, 'file')} would have decided." if changed else ""
+            f" Without them, the two writes would have conflicted on {count_noun(changed, 'file')}."
+            if changed
+            else ""
         )
         text = f"{'Both are' if table.row_tracking else 'They are'} enabled.{by_file}"
         yield ConflictAdvice(

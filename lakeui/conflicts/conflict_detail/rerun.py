@@ -29,7 +29,7 @@ from lakeui.jobs.row_impact import asks_name
 AS_IT_WAS = str(RemedyKind.RETRY)
 FIXES = (AS_IT_WAS, NARROW, CONDITION, RemedyKind.DELETION_VECTORS, RemedyKind.ROW_TRACKING)
 _LABELS = {
-    AS_IT_WAS: "As it was",
+    AS_IT_WAS: "Unchanged",
     NARROW: "Narrowed",
     CONDITION: "With your condition",
     RemedyKind.DELETION_VECTORS: "Deletion vectors first",
@@ -38,8 +38,8 @@ _LABELS = {
 _COSTS: Mapping[str, str] = {
     RemedyKind.DELETION_VECTORS: VECTORS_COST,
     RemedyKind.ROW_TRACKING: (
-        "Every row gets an id, and writers without row tracking lose access. Writes that run"
-        " meanwhile fail: it changes the metadata."
+        "Every row gets an id, and writers without row tracking lose access. This changes "
+        "the metadata, so concurrent writes fail."
     ),
 }
 _MAX_SHOWN = 3
@@ -135,7 +135,7 @@ def _run_again(
         msg = f"{fix[:100]!r} cannot be applied to this write."
         raise RequestError(msg, f"Choose one of: {offered}.", field="fix")
     if way.asks_name and confirm.strip() != conflict.table.name:
-        msg = f"This can remove rows of {conflict.table.name}, or changes the table itself."
+        msg = f"This can remove rows of {conflict.table.name} or change the table itself."
         raise RequestError(msg, f"Type {conflict.table.name} to confirm.", field="confirm")
     changed = None if fix == AS_IT_WAS else way.command
     return retry_job(conflict.job, by, changed, reason)
@@ -145,22 +145,22 @@ def _obstacle(conflict: Conflict, user: Person, landed: LaterCommit | None) -> s
     """Return why it cannot be run again from here; "" if it can."""
     job = conflict.job
     if conflict.kind == Conflict.Kind.RESOLVED:
-        return "Both writes committed: there is nothing to run again."
+        return "Both writes committed, so there is nothing to run again."
     if job is None or conflict.table is None:
-        return "It was no job of this installation. Run it again where it ran."
+        return "It was not a job of this installation. Run it again in the program that ran it."
     if landed is not None:
-        return f"It has committed as v{landed.version}: running it again would write twice."
+        return f"It has already committed as v{landed.version}. Running it again would write twice."
     return _not_now(job, user)
 
 
 def _not_now(job: Job, user: Person) -> str:
     if job.state not in RETRYABLE:
-        return "Its job has not ended: it tries again by itself."
+        return "Its job has not ended. The job retries by itself."
     if runs_again(job):
-        return "It runs again now."
+        return "It is running again now."
     if not Reader(user).may_read(job):
         return "Its statement names tables that you may not see."
-    return "This installation takes no jobs: it is read-only." if settings.READ_ONLY else ""
+    return "This installation is read-only and accepts no jobs." if settings.READ_ONLY else ""
 
 
 def _ways(conflict: Conflict, user: Person, condition: str) -> Iterator[ConflictRerun]:

@@ -121,15 +121,19 @@ def trials_view(conflict: Conflict, reader: Reader) -> TrialsView:
 def obstacle_to_trials(conflict: Conflict, reader: Reader) -> str:
     """Return why nothing can be tried; "" if it can."""
     if conflict.kind == Conflict.Kind.RESOLVED:
-        return "Both writes committed: there is nothing to try."
+        return "Both writes committed, so there is nothing to try."
     if conflict.table is None:
-        return "Its table is not registered here, so there is no version to try it on."
+        return "Its table is not registered here, so there is no version on which to try it."
     if not _knows_versions(conflict):
-        return "Which version it read, or which commit came first, is not recorded."
+        return "Its read version or its winning commit is not recorded."
     if not _may_read(conflict, reader):
         return "Its statement names tables that you may not see."
     is_known = command_of_conflict(conflict) is not None
-    return "" if is_known else "It ran elsewhere, and its whole statement is not recorded."
+    return (
+        ""
+        if is_known
+        else "It ran in an external program, and its complete statement is not recorded."
+    )
 
 
 def _knows_versions(conflict: Conflict) -> bool:

@@ -71,10 +71,10 @@ class ConditionLine:
     asked: int = 0
 
 
-_UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
+_UNTRACKED = "needed only to trace rows through ZORDER BY and clustering"
 _UNTRACKED_CLUSTERED = (
-    "OPTIMIZE orders the rows of a clustered table: without row ids they cannot be traced, and it"
-    " conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
+    "OPTIMIZE reorders the rows of a clustered table. Without row ids they cannot be traced, "
+    "and OPTIMIZE conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
 )
 _NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
 
@@ -109,7 +109,7 @@ def table_lines(
             raw=_identity_raw(table),
             evidence="" if identity.holds else identity.evidence,
             fix=identity.fix,
-            cost_text="" if identity.holds else "Writers must draw their numbers elsewhere.",
+            cost_text="" if identity.holds else "Writers must then assign the ids themselves.",
         ),
         _row_tracking(table, impact),
     )
@@ -137,13 +137,14 @@ def _layout(table: Table, holds: bool, speed: Speed | None, impact: Impact) -> C
         runs_are_own=speed.is_own if speed else False,
         aborted_jobs=len(impact.aborted_jobs),
         streams=len(impact.streams),
-        undo="Undone by RESTORE, until VACUUM removes the files of now.",
+        undo="RESTORE can undo this until VACUUM removes the present files.",
     )
     return replace(
         line,
         state=FAILS,
         evidence=f"{_partitions(table)}; partitioned tables are never eligible",
-        fix=f"Rewrite it as clustered by `{', '.join(table.partition_columns)}`.{_set_again(table)}",
+        fix="Rewrite the table clustered by "
+        f"`{', '.join(table.partition_columns)}`.{_set_again(table)}",
         statement=_rewrite(table),
         cost=cost,
     )
@@ -190,11 +191,12 @@ def _support_line(table: Table, holds: bool, writes: RecentWrites) -> ConditionL
         return line
     return replace(
         line,
-        fix="Comes with the property below.",
+        fix="The property below enables it.",
         cost=FixCost(
             protocol=_protocol(table, VECTORS_PROPERTY),
             locked_out=list_locked_out_clients(writes, "deletionVectors"),
-            undo="Undone only by DROP FEATURE, and by a second one 24 h later for the history.",
+            undo="Only DROP FEATURE can undo this. The history needs a second DROP FEATURE 24 "
+            "h later.",
         ),
     )
 
@@ -221,7 +223,7 @@ def _row_tracking(table: Table, impact: Impact) -> ConditionLine:
     raw = f"{ROW_TRACKING} absent" if setting is None else f"{ROW_TRACKING} = {setting}"
     if table.row_tracking:
         return ConditionLine(
-            name="row tracking", state=HOLDS, raw=raw, evidence="rows keep an id for life"
+            name="row tracking", state=HOLDS, raw=raw, evidence="rows keep a permanent id"
         )
     files = f"{table.file_count:,} files"
     return ConditionLine(
@@ -232,7 +234,7 @@ def _row_tracking(table: Table, impact: Impact) -> ConditionLine:
         fix="Set the property.",
         job=_set_property_job(ROW_TRACKING),
         cost=_property_cost(impact),
-        cost_text=f"Metadata of {files}: each gets its row ids by commits of their own.",
+        cost_text=f"Changes the metadata of {files}, which get row ids in separate commits.",
     )
 
 
@@ -272,14 +274,17 @@ _OBSTACLES = (
 _REMEDIES = {
     SUBQUERY: "Write it as MERGE with the subquery as its source.",
     NOT_DETERMINISTIC: "Compute the value once, and put it into the condition as a literal.",
-    COMPLEX_VALUES: "Keep what conditions ask for in a column of its own.",
+    COMPLEX_VALUES: "Store the value in a separate column.",
 }
-_OWN_ROWS = "Write what the subquery reads to a table of its own first, and use that as the source of a MERGE."
+_OWN_ROWS = (
+    "First write the subquery's result to a separate table, and use that table as the source "
+    "of a MERGE."
+)
 _IN_QUERY = re.compile(
     r"\(?(\w{1,100}) IN \(\s*SELECT (?:DISTINCT )?(\w{1,100})\s+(FROM .{1,1000}?)\s*\)\)?",
     re.IGNORECASE | re.DOTALL,
 )
-_NO_COST = "None: the rows it selects are the same."
+_NO_COST = "None: it selects the same rows."
 
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
@@ -298,7 +303,7 @@ def _condition_line(
     unclear = sum(use.times for use in uses if not use.condition.is_whole) if not hit else 0
     if not hit:
         text = f"{asked - unclear:,} of {asked:,}" if asked else "no two writes overlapped"
-        rest = f"; {unclear:,} name what is not a column here" if unclear else ""
+        rest = f"; {unclear:,} use names that are not columns here" if unclear else ""
         return ConditionLine(
             name=name, state=HOLDS if asked else UNKNOWN, evidence=text + rest, asked=asked
         )
@@ -343,14 +348,14 @@ def _row_tracing_line(table: Table, writes: RecentWrites) -> ConditionLine:
     """Return whether compactions record the moves of rows: by this engine's tags, or by row ids."""
     compactions = [w for w in writes.writes if operation_named(w.operation).statement.moves_rows]
     told = [w for w in compactions if _tells(w.client.name, w.orders_by, table)]
-    name, count = "winners can be traced", len(compactions)
+    name, count = "compactions can be traced", len(compactions)
     if not compactions:
         return ConditionLine(name=name, state=UNKNOWN, evidence="no compaction in 30 days")
     return ConditionLine(
         name=name,
         state=HOLDS if len(told) == count else SOME,
-        evidence=f"{len(told):,} of {count:,} compactions tell where each row went",
-        fix="" if len(told) == count else "Turn on row tracking, or compact by this engine.",
+        evidence=f"the rows of {len(told):,} of {count:,} compactions can be traced",
+        fix="" if len(told) == count else "Enable row tracking, or compact with this engine.",
         affected=count - len(told),
         asked=count,
     )

@@ -13,7 +13,7 @@ LAYOUT, VECTORS, IDENTITY = "Layout", "Deletion vectors", "No identity column"
 CONDITIONS, TARGETS = "Conditions", "MERGE names target rows"
 _ALL = "UPDATE, DELETE, MERGE"
 _NOTES = {
-    "MERGE without Photon too": "with or without Photon",
+    "including MERGE without Photon": "with or without Photon",
     "MERGE needs Photon and an explicit predicate on the target": "MERGE: Photon only",
     "without Photon DELETE only": "no Photon: DELETE only",
 }

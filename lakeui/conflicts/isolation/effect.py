@@ -220,13 +220,15 @@ STREAMS_DAYS = 7
 MAX_STREAMS = 10
 PROMISES: Mapping[str, str] = {
     IsolationLevel.WRITE_SERIALIZABLE: (
-        "Writes are serializable. A blind append may be ordered after a write that did not see it, so it"
-        " alone aborts no UPDATE, DELETE or MERGE. Once another of them may have read the appended rows,"
-        " a write that did not see them is aborted: let at most one of them read fresh data."
+        "Writes are serializable. A blind append may be ordered after a write that did not "
+        "see it, so by itself it aborts no UPDATE, DELETE or MERGE. After another such write "
+        "may have read the appended rows, a write that did not see them is aborted. Let at "
+        "most one of these writers read new data."
     ),
     IsolationLevel.SERIALIZABLE: (
-        "The history is the order. An append that a write should have read aborts that write. For tables"
-        " whose history must explain each version; it adds conflicts and cures none."
+        "Writes take effect in the order of the history. An append that a write should have "
+        "read aborts that write. Use this level for tables whose history must explain each "
+        "version. It only adds conflicts."
     ),
 }
 _UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
@@ -364,47 +366,53 @@ def _list_locked_out_clients(protocol: Protocol, features: tuple[str, ...]) -> I
     for feature in features:
         who = "readers and writers" if FEATURES[feature].reader else "writers"
         such = f", {_CLIENTS[feature]}" if feature in _CLIENTS else ""
-        yield f"{who} that do not know the table feature {feature}{such}"
+        yield f"{who} that do not support the table feature {feature}{such}"
 
 
 def _irreversible(proposal: Proposal, features: tuple[str, ...]) -> Iterator[str]:
     if MODE_KEY in proposal.properties:
         yield (
-            "Column mapping cannot be switched off by a property: its files then have column names"
-            " of their own."
+            "A property cannot disable column mapping, because the files have different "
+            "column names."
         )
     if features:
         yield (
-            f"The protocol keeps {', '.join(features)} when the property is unset: dropping a"
-            " feature takes ALTER TABLE … DROP FEATURE, and older versions still need it."
+            f"The protocol keeps {', '.join(features)} when the property is unset. ALTER "
+            "TABLE … DROP FEATURE drops a feature, but older versions still need it."
         )
 
 
 def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
     changes = proposal.properties
     if changes:
-        yield "It changes the metadata: writes that began before it fail, streaming readers stop."
+        yield (
+            "This changes the metadata: writes that started before it fail, and streaming "
+            "readers stop."
+        )
     if changes.get(LEVEL) == IsolationLevel.SERIALIZABLE:
         yield (
-            "More writes will be aborted: blind appends then count for UPDATE, DELETE and MERGE. It adds"
-            " conflicts and cures none."
+            "More writes will be aborted, because blind appends then conflict with UPDATE, "
+            "DELETE and MERGE. This level only adds conflicts."
         )
     if changes.get(LEVEL) == IsolationLevel.WRITE_SERIALIZABLE:
-        yield "Open-source Delta honors this level where it finds it, and refuses to set it."
+        yield "Open-source Delta honors this level but cannot set it."
     if table.row_level_eligible and not eligible_under(table, proposal):
-        yield "Row-level concurrency ends: writes of one file conflict again."
+        yield "Row-level concurrency ends, so concurrent writes to one file conflict again."
     if changes.get(ROW_TRACKING, "").lower() == "true":
-        yield "Rows that are there get their ids first, in commits of their own that state files anew."
+        yield "Existing rows first get ids, in separate commits that restate files."
     if changes.get(ROW_TRACKING, "").lower() == "false":
-        yield "Row ids are no longer kept: rows that OPTIMIZE moves by ZORDER are then decided at file level."
+        yield (
+            "Row ids are no longer kept, so conflicts with OPTIMIZE ZORDER BY are then "
+            "decided at file level."
+        )
     if proposal.clustering is not None:
         yield from _describe_clustering(table, proposal.clustering)
 
 
 def _describe_clustering(table: Table, columns: tuple[str, ...]) -> Iterator[str]:
     if table.partition_columns:
-        yield "A table is partitioned or clustered, not both: the job would refuse this."
+        yield "A table cannot be both partitioned and clustered. The job would refuse this."
     elif columns:
-        yield "No row moves until OPTIMIZE runs: files that are there keep the order they have."
+        yield "No row moves until OPTIMIZE runs. Existing files keep their order."
     else:
-        yield "OPTIMIZE then only compacts; files keep the order they have."
+        yield "OPTIMIZE then only compacts. Files keep their order."

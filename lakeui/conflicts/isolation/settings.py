@@ -194,7 +194,7 @@ CLUSTERING = "clustering columns"
 _LOOKED_AT = 60
 _KEPT_BY_ENGINES = ("delta.columnMapping.max", "delta.rowTracking.mat", "delta.inCommitTimestampEn")
 _ONE_WAY = {
-    "delta.columnMapping.mode": "column mapping is not switched off: the files bear its names",
+    "delta.columnMapping.mode": "column mapping cannot be disabled, because the files use its names",
 }
 
 

@@ -145,7 +145,7 @@ def would_overlap(latest: int, overlap_count: int | None, exempt: int | None) ->
     if exempt == overlap_count:
         return f"if it committed now: v{latest + 1}, nothing to resolve"
     open_ones = overlap_count - (exempt or 0)
-    return f"{count_noun(open_ones, 'version')} to be checked when it commits"
+    return f"{count_noun(open_ones, 'version')} to check when it commits"
 
 
 def properties_of(parameters: object) -> Properties:

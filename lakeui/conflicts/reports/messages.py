@@ -105,11 +105,11 @@ def parse_report(text: str) -> Report:
         RequestError: there is no text, or more than `MAX_REPORT_CHARS` of it.
     """
     if not text.strip():
-        msg = "There is nothing to explain."
-        raise RequestError(msg, "Paste the error's text, or the log around it.", field="text")
+        msg = "The text is empty."
+        raise RequestError(msg, "Paste an error message, or a log that contains it.", field="text")
     if len(text) > MAX_REPORT_CHARS:
-        msg = f"The text has {len(text):,} characters; up to {MAX_REPORT_CHARS:,} are read."
-        raise RequestError(msg, "Cut it down to the part around the error.", field="text")
+        msg = f"The text has {len(text):,} characters, but the limit is {MAX_REPORT_CHARS:,}."
+        raise RequestError(msg, "Paste only the part around the error.", field="text")
     plain = plain_text(text)
     signs = sorted(_signs(plain.text), key=lambda sign: (sign.start, KINDS.index(sign.kind)))
     if not signs:

@@ -91,7 +91,8 @@ KINDS: tuple[ConflictSigns, ...] = (
         "ConcurrentTransactionException",
         "DELTA_CONCURRENT_TRANSACTION",
         False,
-        "Two writers used one application id: most often two streaming queries share a checkpoint.",
+        "Two writers used one application id. The usual cause is two streaming queries that "
+        "share a checkpoint.",
         (
             r"multiple streaming queries are using the same checkpoint",
             r"concurrent transaction failed",
@@ -115,7 +116,7 @@ KINDS: tuple[ConflictSigns, ...] = (
         "ConcurrentWriteException",
         "DELTA_CONCURRENT_WRITE",
         True,
-        "Another commit landed after this write had read the table.",
+        "Another write committed after this write had read the table.",
         (
             r"a concurrent transaction has written new data since the current transaction",
             r"transaction has encountered a conflict and can ?not be committed",
@@ -128,7 +129,7 @@ KINDS: tuple[ConflictSigns, ...] = (
         "",
         "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
         True,
-        "The commit lost the race for the next version too often.",
+        "The commit found the next version taken too many times.",
         (
             r"commit has failed as it has been tried \d+ times",
             r"failed to commit transaction: \d{1,9}\b",
@@ -170,8 +171,8 @@ SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
 
 OTHER_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
-        "a Databricks transaction of several statements that was aborted: roll it back, and run all of its"
-        " statements again; an earlier message tells of the conflict",
+        "an aborted multi-statement transaction of Databricks. Roll it back, and run all of "
+        "its statements again. An earlier message describes the conflict",
         re.compile(r"MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT"),
     ),
     (
@@ -183,11 +184,11 @@ OTHER_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(r"HoodieWriteConflictException|org\.apache\.hudi\.exception"),
     ),
     (
-        "two runs of one streaming query on one checkpoint, which Spark itself stopped",
+        "two instances of one streaming query with one checkpoint, which Spark itself stopped",
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs detected for"),
     ),
     (
-        "a delta-rs writer whose snapshot was behind: load the table again before the write",
+        "a delta-rs writer with an old snapshot. Load the table again before the write",
         re.compile(r"Generic DeltaTable error: Version mismatch"),
     ),
     ("the SQLSTATE 2D521 of a transaction that was ended", re.compile(r"\b2D521\b")),

@@ -15,8 +15,8 @@ from lakeui.conflicts.reports.signs import FILES_ALONE
 
 _RULES = tuple(check.rule for check in CHECKS)
 _HEADLINES = {  # for codes without a check
-    "DELTA_CONCURRENT_WRITE": "Another write landed first",
-    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "The commit never found a free version",
+    "DELTA_CONCURRENT_WRITE": "Another write committed first",
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "Every version the commit tried was taken",
 }
 _DID = {  # the winning commit's change: before and after the table's name
     "DELTA_CONCURRENT_APPEND": ("added {files} to", "after your write had read {there}"),
@@ -28,21 +28,21 @@ _DID = {  # the winning commit's change: before and after the table's name
 }
 _LANDED = ("landed in", "after your write had read it")
 _WHY: Mapping[Rule, str] = {
-    Rule.READ_FILE_REMOVED: "What was read and is gone counts at every level.",
-    Rule.REMOVED_FILE_REMOVED: "A file can be removed once, at every level.",
-    Rule.METADATA_CHANGED: "A change of metadata stops every write that began before it.",
-    Rule.PROTOCOL_CHANGED: "A change of protocol stops every write that began before it.",
-    Rule.APPLICATION_COMMITTED: "Under one application id each batch may land once.",
+    Rule.READ_FILE_REMOVED: "Removed files that a write has read conflict at every level.",
+    Rule.REMOVED_FILE_REMOVED: "At every level, a file can be removed only once.",
+    Rule.METADATA_CHANGED: "A metadata change aborts every write that started before it.",
+    Rule.PROTOCOL_CHANGED: "A protocol change aborts every write that started before it.",
+    Rule.APPLICATION_COMMITTED: "With one application id, each batch can be committed only once.",
 }
 _ALL_READ = ("the whole table", "this write had read all of it")
 _DECIDED: Mapping[str, tuple[str, str]] = {  # by sub-class: the level, and why
     Subclass.ROW_LEVEL_CHANGES: (
         "rows",
-        "they were compared, and both writes had changed the same",
+        "the comparison showed that both writes changed the same rows",
     ),
     Subclass.ALLOTTED_TIME_EXCEEDED: (
         "files, not rows",
-        "rows could not be compared in the time one commit has",
+        "rows could not be compared within the time limit of a commit",
     ),
     Subclass.WHOLE_TABLE_READ: _ALL_READ,
     Subclass.EMPTY_READ_PREDICATES: _ALL_READ,
@@ -60,18 +60,24 @@ _DECIDED: Mapping[str, tuple[str, str]] = {  # by sub-class: the level, and why
     ),
     Subclass.METADATA_CHANGE: ("the whole table", "the winning commit changed the metadata too"),
     Subclass.PROTOCOL_CHANGE: ("the whole table", "the winning commit changed the protocol too"),
-    Subclass.WHOLE_TABLE_REPLACE: ("the whole table", "the winning commit replaced all of it"),
-    Subclass.WRITE_TO_EMPTY_DIRECTORY: ("the whole table", "both writes wanted version 0"),
+    Subclass.WHOLE_TABLE_REPLACE: (
+        "the whole table",
+        "the winning commit replaced the whole table",
+    ),
+    Subclass.WRITE_TO_EMPTY_DIRECTORY: ("the whole table", "both writes tried to commit version 0"),
 }
-_ALL_CONCERNED = ("the whole table", "such a change concerns every write to it")
+_ALL_CONCERNED = ("the whole table", "such a change affects every write to the table")
 _NOT_BY_FILES: Mapping[str, tuple[str, str]] = {
-    "DELTA_CONCURRENT_TRANSACTION": ("the application id", "under it each batch may land once"),
-    "DELTA_CONCURRENT_WRITE": ("the log", "this writer accepts no commit after the one it read"),
+    "DELTA_CONCURRENT_TRANSACTION": (
+        "the application id",
+        "with one id, each batch can be committed only once",
+    ),
+    "DELTA_CONCURRENT_WRITE": ("the log", "this writer accepts no commit after its read version"),
     "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": ("the log", "each version that it tried was taken"),
 }
 _HINTS: Mapping[str, tuple[str, str]] = {  # where they overlap, not why files decided
-    Subclass.WITH_PARTITION_HINT: ("partition, not rows", "the partitions are all that it names"),
-    Subclass.WITHOUT_HINT: ("files, not rows", "the sub-class, WITHOUT_HINT, names no reason"),
+    Subclass.WITH_PARTITION_HINT: ("partition, not rows", "the message names only partitions"),
+    Subclass.WITHOUT_HINT: ("files, not rows", "the sub-class WITHOUT_HINT gives no reason"),
 }
 _INSERTED = ("numTargetRowsInserted", "numOutputRows")
 
@@ -152,10 +158,15 @@ def _blindness(linked: LinkedReport) -> str:
     if blind is None and linked.commit is not None:
         blind = linked.commit.is_blind_append
     if blind is None:
-        return "Whether the winning commit was a blind append, which only Serializable counts, is not known."
+        return (
+            "It is not known whether the winning commit was a blind append, which conflicts "
+            "only at Serializable."
+        )
     if blind:
-        return "The winning commit is a blind append: its files count at Serializable only."
-    return "The winning commit is no blind append, so its files count at WriteSerializable too."
+        return "The winning commit is a blind append, so its files conflict only at Serializable."
+    return (
+        "The winning commit is not a blind append, so its files also conflict at WriteSerializable."
+    )
 
 
 def _explain_level(
@@ -177,15 +188,15 @@ def _why_not_rows(reported: ReportedConflict, table: Table | None) -> str:
     if table is not None and table.version is not None and not table.row_level_eligible:
         return table.row_level_reason or "the table is not eligible for row-level concurrency"
     if reported.source in FILES_ALONE:
-        return f"{reported.source} compares files, whatever the table is"
+        return f"{reported.source} always compares files"
     return ""
 
 
 def _retry(reported: ReportedConflict) -> str:
     if not reported.can_retry:
-        return "Cannot succeed while both queries run on one checkpoint."
+        return "Cannot succeed while both queries use the same checkpoint."
     if reported.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED":
-        return "Can succeed once fewer writers commit at the same time."
+        return "Can succeed when fewer writers commit at the same time."
     if reported.stream is not None:
-        return "Can succeed. The stream resumes from its checkpoint; nothing is lost."
-    return "Can succeed: run again, it reads what the winning commit wrote."
+        return "Can succeed. The stream resumes from its checkpoint, and no row is lost."
+    return "Can succeed. The new attempt reads the rows of the winning commit."

@@ -47,7 +47,7 @@ def unseal(sealed: str) -> str:
     try:
         return _fernet().decrypt(sealed.encode()).decode()
     except InvalidToken as error:
-        msg = "What the channel keeps was sealed by another SECRET_KEY and cannot be read."
+        msg = "The channel's target was encrypted with another SECRET_KEY and cannot be read."
         raise RequestError(msg, "Enter the channel's target again.", field="target") from error
 
 
@@ -67,7 +67,7 @@ def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
         RequestError: a value is at fault, the name is taken, or there are too many.
     """
     if AlertChannel.objects.count() >= MOST_CHANNELS:
-        msg = f"There are {MOST_CHANNELS} channels already."
+        msg = f"{MOST_CHANNELS} channels already exist, which is the limit."
         raise RequestError(msg, "Remove one.", field="name")
     channel = AlertChannel(kind=values["kind"])
     secret = _new_secret(channel) if channel.kind == AlertChannel.Kind.WEBHOOK else ""
@@ -85,7 +85,7 @@ def change_channel(channel: AlertChannel, values: Mapping[str, Any]) -> str:
     if values.get("new_secret"):
         if channel.kind != AlertChannel.Kind.WEBHOOK:
             msg = "Only webhooks with JSON are signed."
-            raise RequestError(msg, "Leave new_secret out.", field="new_secret")
+            raise RequestError(msg, "Remove new_secret.", field="new_secret")
         secret = _new_secret(channel)
     _set_channel(channel, values, before)
     return secret
@@ -98,7 +98,7 @@ def make_rule(values: Mapping[str, Any]) -> AlertRule:
         RequestError: a value is at fault, the name is taken, or there are too many.
     """
     if AlertRule.objects.count() >= MOST_RULES:
-        msg = f"There are {MOST_RULES} rules already."
+        msg = f"{MOST_RULES} rules already exist, which is the limit."
         raise RequestError(msg, "Remove one.", field="name")
     rule = AlertRule()
     change_rule(rule, values)
@@ -117,7 +117,7 @@ def change_rule(rule: AlertRule, values: Mapping[str, Any]) -> None:
         if name in values:
             setattr(rule, name, values[name])
     if rule.threshold is not None and not CONDITIONS[Condition(rule.condition)].unit:
-        msg = "This condition has a threshold of its own."
+        msg = "This condition has a fixed threshold."
         raise RequestError(msg, "Leave the threshold empty.", field="threshold")
     with transaction.atomic():
         _save_changes(rule, before)
@@ -134,7 +134,7 @@ def send_test(channel: AlertChannel, by: str, now: datetime) -> AlertDelivery:
         {
             "key": "test",
             "title": f"{by} tested this channel",
-            "text": "Alerts arrive here. Nothing needs to be done.",
+            "text": "Alerts arrive in this channel. You do not need to do anything.",
             "table": None,
             "table_id": None,
             "job_id": None,
@@ -169,7 +169,7 @@ def _set_channel(
             setattr(channel, name, values[name])
     if channel.zone not in available_timezones():
         msg = f"There is no time zone {channel.zone[:64]!r}."
-        raise RequestError(msg, "Name one as Europe/Berlin is named.", field="zone")
+        raise RequestError(msg, "Use a name such as Europe/Berlin.", field="zone")
     _check_quiet_hours(channel.quiet_from, channel.quiet_to)
     _save_changes(channel, before)
 
@@ -188,27 +188,27 @@ def _set_target(channel: AlertChannel, target: str) -> None:
 def _recipients_in(target: str) -> list[str]:
     if not settings.EMAIL_URL:
         msg = "This installation has no mail server."
-        raise RequestError(msg, "Have an administrator set EMAIL_URL.", field="kind")
+        raise RequestError(msg, "Ask an administrator to set EMAIL_URL.", field="kind")
     recipients = [part.strip() for part in target.replace(";", ",").split(",") if part.strip()]
     for recipient in recipients:
         try:
             validate_email(recipient)
         except ValidationError as error:
             msg = f"{recipient[:100]!r} is not an e-mail address."
-            raise RequestError(msg, "Separate addresses by commas.", field="target") from error
+            raise RequestError(msg, "Separate addresses with commas.", field="target") from error
     if not 0 < len(recipients) <= MOST_RECIPIENTS or sum(map(len, recipients)) > 900:
         msg = f"A channel has 1 to {MOST_RECIPIENTS} recipients."
-        raise RequestError(msg, "Use a mailing list for more.", field="target")
+        raise RequestError(msg, "Use a mailing list for more recipients.", field="target")
     return list(dict.fromkeys(recipients))
 
 
 def _check_quiet_hours(begin: time | None, end: time | None) -> None:
     if (begin is None) != (end is None):
-        msg = "Quiet hours need both a begin and an end."
-        raise RequestError(msg, "Give both, or neither.", field="quiet_to")
+        msg = "Quiet hours need both a start and an end."
+        raise RequestError(msg, "Enter both, or neither.", field="quiet_to")
     if begin is not None and begin == end:
-        msg = "Quiet hours cannot begin and end at the same time."
-        raise RequestError(msg, "Disable the channel to tell nothing.", field="quiet_to")
+        msg = "Quiet hours cannot start and end at the same time."
+        raise RequestError(msg, "Disable the channel to send no alerts.", field="quiet_to")
 
 
 def _new_secret(channel: AlertChannel) -> str:
@@ -221,13 +221,13 @@ def _save_changes(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> N
     """Save only the changed values: another request, or a worker, may have changed the rest."""
     row.name = row.name.strip()
     if not row.name or not row.name.isprintable():
-        msg = "The name is empty or cannot be printed."
+        msg = "The name is empty or has characters that cannot be printed."
         raise RequestError(msg, "Use 1 to 100 printable characters.", field="name")
     try:
         with transaction.atomic():
             row.save(update_fields=_list_changed_fields(row, before) if row.pk else None)
     except IntegrityError as error:
-        msg = f"The name {row.name} is taken."
+        msg = f"The name {row.name} already exists."
         raise RequestError(msg, "Choose another.", field="name") from error
 
 

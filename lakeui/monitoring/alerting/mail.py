@@ -93,7 +93,7 @@ def send(mail: EmailMessage, seconds: float) -> str:
     except (OSError, smtplib.SMTPException) as error:
         if monotonic() < until and not isinstance(error, TimeoutError):
             raise
-        msg = f"the mail server did not take it within {seconds:g} s"
+        msg = f"the mail server did not accept it within {seconds:g} s"
         raise DeliveryError(msg) from error
     refused: Refused = getattr(mail.connection, "refused", {})
     names = ", ".join(f"{name} ({code})" for name, (code, _) in refused.items())
@@ -133,11 +133,11 @@ def _send_sender(conversation: smtplib.SMTP | None) -> int:
 
 _WORDS: tuple[tuple[type[Exception], str], ...] = (
     (smtplib.SMTPAuthenticationError, "refuses the login ({0.smtp_code})"),
-    (smtplib.SMTPNotSupportedError, "lacks what EMAIL_URL asks for: {0}"),
-    (smtplib.SMTPServerDisconnected, "ended the conversation: it may want smtp+ssl://"),
+    (smtplib.SMTPNotSupportedError, "does not support an option of EMAIL_URL: {0}"),
+    (smtplib.SMTPServerDisconnected, "closed the connection: it may need smtp+ssl://"),
     (smtplib.SMTPResponseException, "answered {0.smtp_code}"),
     (ssl.SSLCertVerificationError, "has a certificate that is not trusted: {0.verify_message}"),
-    (ssl.SSLError, "does not speak TLS as EMAIL_URL has it ({0.reason})"),
+    (ssl.SSLError, "does not support the TLS mode of EMAIL_URL ({0.reason})"),
     (OSError, "is unreachable: {0.strerror}"),
 )
 """By the first matching class; without the server's echo of the conversation."""
@@ -145,4 +145,4 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
 
 def _words_of(error: Exception) -> str:
     words = (words.format(error) for kind, words in _WORDS if isinstance(error, kind))
-    return next(words, f"answered as no mail server does ({type(error).__name__})").rstrip(".")
+    return next(words, f"did not answer like a mail server ({type(error).__name__})").rstrip(".")

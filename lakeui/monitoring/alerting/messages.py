@@ -128,7 +128,7 @@ def _details(item: Item, *, with_url: bool = True) -> list[str]:
     if item["since"]:
         lines.append(f"Since {item['since'][:16].replace('T', ' ')} UTC")
     if item.get("is_over"):
-        lines.append("It is over by now.")
+        lines.append("It has ended.")
     if with_url and item["url"]:
         lines.append(item["url"])
     return lines

@@ -96,4 +96,4 @@ def _words_of(error: Exception) -> str:
         return str(error)[:500]
     if isinstance(error, OSError):
         return f"the mail server is unreachable ({type(error).__name__})"
-    return f"the message could not be made ({type(error).__name__})"
+    return f"the message could not be created ({type(error).__name__})"

@@ -146,7 +146,7 @@ def watch(now: datetime) -> int:
         try:
             written += _watch_by(pk, look, now)
         except Exception:  # of ours or of the database: the next round looks again
-            logger.exception("Alert rule %s could not be looked at", pk)
+            logger.exception("Alert rule %s could not be checked", pk)
     return written
 
 

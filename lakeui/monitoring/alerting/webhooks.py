@@ -157,14 +157,14 @@ def webhook_at(url: str, *, of_settings: bool = False) -> Webhook:
         host = (parts.hostname or "").encode("idna").decode("ascii")
         port = parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        msg = "The host or the port of the target cannot be read."
+        msg = "The host or the port of the target is not valid."
         raise RequestError(msg, "Check the URL.", field="target") from error
     if parts.scheme not in _PORTS or not host or not _is_plain(url, parts.netloc):
-        msg = "The target is no http:// or https:// URL."
+        msg = "The target is not an http:// or https:// URL."
         raise RequestError(msg, "Copy the URL of the webhook.", field="target")
     if "@" in parts.netloc:
-        msg = "The target's URL holds a user name or a password."
-        raise RequestError(msg, "Give a URL without them.", field="target")
+        msg = "The target's URL contains a user name or a password."
+        raise RequestError(msg, "Use a URL without them.", field="target")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Webhook(parts.scheme, host, port, path, of_settings)
 
@@ -178,7 +178,7 @@ def check_webhook(webhook: Webhook) -> None:
     try:
         _addresses_of(webhook, monotonic() + settings.ALERT_TIMEOUT_SECONDS)
     except DeliveryError as error:
-        remedy = "Check the URL, or have an administrator add the host to ALERT_WEBHOOK_HOSTS."
+        remedy = "Check the URL, or ask an administrator to add the host to ALERT_WEBHOOK_HOSTS."
         msg = f"{error}."
         raise RequestError(msg, remedy, field="target") from error
 
@@ -282,7 +282,7 @@ def _addresses_of(webhook: Webhook, until: float) -> list[tuple[Address, int]]:
     refused = [address for address in addresses if not _is_allowed(webhook, address)]
     if refused or not addresses:
         where = str(refused[0]) if refused else "no address"
-        msg = f"{webhook.host} leads to {where}, where alerts are not sent"
+        msg = f"{webhook.host} resolves to {where}, where alerts are not sent"
         raise DeliveryError(msg)
     return [(address, webhook.port) for address in dict.fromkeys(addresses)]
 

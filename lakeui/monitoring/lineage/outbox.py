@@ -86,13 +86,13 @@ def _check_writable(path: Path) -> None:
         msg = f"there is no directory {path.parent}"
         raise DeliveryError(msg)
     elif not os.access(path.parent, os.W_OK | os.X_OK):
-        msg = f"no file can be made in {path.parent}"
+        msg = f"no file can be created in {path.parent}"
         raise DeliveryError(msg)
 
 
 def _check_regular(descriptor: int) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        msg = "the file cannot be written: it is no regular file"
+        msg = "the file cannot be written: it is not a regular file"
         raise DeliveryError(msg)
 
 
@@ -136,7 +136,7 @@ def _path_of(url: str) -> str:
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path.strip("/"):
-        msg = "names no file of this machine"
+        msg = "does not name a file on this machine"
         raise DeliveryError(msg)
     return path
 
@@ -160,7 +160,7 @@ def append(path: str, line: bytes, seconds: float) -> None:
         try:
             written = os.write(descriptor, line)
             if written < len(line):
-                msg = "the file took a part of the event alone: its disk may be full"
+                msg = "only a part of the event was written to the file: its disk may be full"
                 raise DeliveryError(msg)
         except (OSError, DeliveryError):
             _cut_back(descriptor, before)
@@ -200,7 +200,7 @@ def check_lineage(**_: Any) -> list[CheckMessage]:  # noqa: ANN401 - Django's
     if not settings.LINEAGE_URL:
         return []
     if find_spec("openlineage") is None:
-        what = "OPENLINEAGE_URL is set, and the package for lineage is missing."
+        what = "OPENLINEAGE_URL is set, but the package for lineage is missing."
         return [Error(what, hint="Install lakeui[server,lineage].", id="lakeui.E001")]
     if problem := place_problem(settings.LINEAGE_URL):
         hint = "Use http://host:port, https://host or file:///path."

@@ -32,7 +32,9 @@ _Row = TypeVar("_Row", Job, PipelineTransaction)
 def note(now: datetime) -> int:
     """Store new events; return how many. An event that cannot be made stops no other."""
     if LineageEvent.objects.filter(next_try_at__isnull=False).count() >= MOST_WAITING:
-        logger.warning("Lineage: %s events wait, and no more are noted", f"{MOST_WAITING:,}")
+        logger.warning(
+            "Lineage: %s events are waiting, and no more are queued", f"{MOST_WAITING:,}"
+        )
         return 0
     noted = _note(_jobs(now), events_of_job, now)
     return noted + _note(_transactions(now), events_of_transaction, now)
@@ -46,7 +48,9 @@ def _note(
         try:
             made += [_build_event_row(told, row, now) for told in events(row)]
         except Exception:  # a fault of ours in one may not hold up the rest
-            logger.exception("Lineage of %s %s could not be made", type(row).__name__, row.pk)
+            logger.exception(
+                "The lineage event of %s %s could not be created", type(row).__name__, row.pk
+            )
     before = LineageEvent.objects.filter(run_id__in={event.run_id for event in made})
     noted = set(before.values_list("run_id", "type"))
     new = [event for event in made if (event.run_id, event.type) not in noted]

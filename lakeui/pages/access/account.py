@@ -82,25 +82,27 @@ def _find_row(rows: QuerySet[Any], text: str) -> Any:  # noqa: ANN401 - a sessio
 MAX_DAYS = 365
 SOON_DAYS = 7
 MAY_DO = (
-    (Role.REPORTER, "Reports transactions of programs to their tables' pages, and opens nothing."),
-    (Role.VIEWER, "Reads tables, jobs and conflicts, and has errors explained."),
-    (Role.OPERATOR, "Writes rows by jobs, cancels and repeats them, reports conflicts."),
+    (Role.REPORTER, "Reports transactions of programs. Cannot read anything."),
+    (Role.VIEWER, "Reads tables, jobs and conflicts, and explains errors."),
+    (Role.OPERATOR, "Runs jobs that write rows, cancels and retries them, and reports conflicts."),
     (
         Role.MAINTAINER,
-        "Creates, registers, alters, compacts and cleans tables, reads the audit log.",
+        "Creates, registers, alters, compacts and vacuums tables, and reads the audit log.",
     ),
-    (Role.ADMIN, "Restores tables, shortens what is kept of them, gives roles."),
+    (Role.ADMIN, "Restores tables, shortens their retention, and grants roles."),
 )
 
 
 class TokenForm(forms.Form):
     name = forms.CharField(
-        label="Name", max_length=100, help_text="What will use it: nightly-pipeline."
+        label="Name",
+        max_length=100,
+        help_text="The program that will use the token: nightly-pipeline.",
     )
     role = forms.TypedChoiceField(
         label="Role",
         coerce=int,
-        help_text="The most it may do; never more than you may yourself at the time.",
+        help_text="The highest right of the token. It never exceeds your own rights.",
     )
     expires_in_days = forms.IntegerField(
         label="Expires after days", min_value=1, max_value=MAX_DAYS, initial=30
@@ -150,7 +152,7 @@ def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
     user: User = request.user  # type: ignore[assignment]  # signed in
     token = get_object_or_404(revocable_tokens(user), public_id=public_id)
     token.delete()
-    messages.success(request, f"{token.name} is revoked: the next request with it is refused.")
+    messages.success(request, f"{token.name} is revoked. Requests with it are refused from now on.")
     return redirect("token-list" if token.user_id == user.pk else "session-list")
 
 

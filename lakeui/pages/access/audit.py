@@ -74,7 +74,7 @@ class AuditRow:
 @login_required
 def audit(request: HttpRequest) -> HttpResponseBase:
     if not may(request.user, "maintain"):
-        msg = "The audit log needs the role maintainer on all tables."
+        msg = "You need the role maintainer on all tables to read the audit log."
         raise PermissionDenied(msg)
     listing = ListPage(request, AuditFilter(request.GET, trail()))
     if "export" in request.GET and listing.is_valid:

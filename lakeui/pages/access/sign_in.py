@@ -84,7 +84,7 @@ def end_address(request: HttpRequest) -> str:
 
 def _require_provider() -> None:
     if not is_openid_enabled():
-        msg = "No OpenID provider is set up here."
+        msg = "No OpenID provider is configured here."
         raise Http404(msg)
 
 
@@ -114,7 +114,7 @@ class SignInView(LoginView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401
         if not settings.LOCAL_ACCOUNTS:
-            msg = "People do not sign in by password here."
+            msg = "Password sign-in is disabled here."
             raise PermissionDenied(msg)
         name = request.POST.get("username", "")
         self.tries = PasswordTries.from_request(request, name)
@@ -183,7 +183,7 @@ class SignOutView(LogoutView):
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """Redirect to the sign-in page: the admin has none, and a password sent here is not checked."""
     if request.user.is_authenticated and not admin.site.has_permission(request):
-        msg = "The admin is for staff: a member of staff can give you that status there."
+        msg = "Only staff can use the admin. A staff member can give you this status there."
         raise PermissionDenied(msg)
     target = request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")
     return redirect_to_login(target, reverse("login"))
@@ -195,7 +195,10 @@ class OldPasswordForm(AdminPasswordChangeForm):
     def clean_old_password(self) -> str:
         tries = PasswordTries("old password", self.user.pk)
         if tries.take() < 0:
-            msg = f"Too many tries. Passwords are not compared until {tries.paused_until:%H:%M:%S} UTC."
+            msg = (
+                "Too many attempts. Passwords are not checked until "
+                f"{tries.paused_until:%H:%M:%S} UTC."
+            )
             raise ValidationError(msg, "too_many_tries")
         old: str = super().clean_old_password()
         tries.forget()

@@ -351,7 +351,7 @@ def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -
 def _joint(line: FileLine, x: float, conflicting: set[str], passed: set[str]) -> SharedPlace:
     is_conflict = line.path in conflicting
     is_open = not is_conflict and line.path not in passed
-    how = "both" if is_conflict else "both, not reached" if is_open else "both, no row in common"
+    how = "both" if is_conflict else "both, not reached" if is_open else "both, no rows in common"
     title = f"{file_head(line.path)}: {how}{_bounds(line)}"
     return SharedPlace(x, title, is_conflict, is_open)
 

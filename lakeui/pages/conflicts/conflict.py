@@ -55,7 +55,9 @@ def set_words(conflict: Conflict, decision: Decision | None) -> tuple[str, ...]:
     is_resolved = conflict.kind == Conflict.Kind.RESOLVED
     return (
         _read(here, conflict, decision),
-        f"It {_describe_changes(changes)}." if is_resolved else f"It was to {_changes(changes)}.",
+        f"It {_describe_changes(changes)}."
+        if is_resolved
+        else f"It was going to {_changes(changes)}.",
         f"v{conflict.winning_version} ({there}) {_describe_changes(decision.winner_changes)}.",
         *_iter_overlap_sentences(conflict, decision),
     )
@@ -69,7 +71,7 @@ def _read(operation: str, conflict: Conflict, decision: Decision) -> str:
 
 def _reads(reads: SideReads, of: str) -> str:
     if reads.whole_table:
-        return "the whole table, so every change of it counts"
+        return "the whole table, so every change to it counts"
     if not (reads.files or reads.conditions):
         return "nothing of the table"
     by = f" by {_number(reads.conditions, 'condition')}" if reads.conditions else ""
@@ -105,10 +107,16 @@ def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[
     shared = decision.shared_files
     count = max(conflict.file_count, len(shared))  # those whose rows were compared, too
     if not count and conflict.kind == Conflict.Kind.RESOLVED:
-        yield f"No file is in both: v{conflict.winning_version} changed the table's definition alone."
+        yield (
+            f"No file is in both, because v{conflict.winning_version} changed only the "
+            "table's definition."
+        )
         return
     if not count:
-        yield "No file is in both: both changed the table's definition or its progress marks."
+        yield (
+            "No file is in both, because both changed the table's definition or a stream's "
+            "progress."
+        )
         return
     if conflict.decided_by is Rule.DATA_ADDED and not shared:
         yield f"It should have read {_number(count, 'file')} that v{conflict.winning_version} added."
@@ -120,9 +128,9 @@ def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[
         others = _number(len(shared) - _FILES_TOLD, "more file")
         yield f"The table of files lists {others}."
     if not shared and conflict.kind == Conflict.Kind.ABORTED:
-        yield "Rows were not compared: sharing a file decided."
+        yield "Rows were not compared, because both writes changed the same file."
     elif conflict.row_count and any(file.common_count for file in shared):
-        yield f"So both touched {conflict.rows_text} in all."
+        yield f"In total, both changed {conflict.rows_text}."
 
 
 def _describe_file(file: SharedFile, conflict: Conflict) -> str:
@@ -241,8 +249,8 @@ _DECIDED_BY: Mapping[str, str] = {
     Rule.APPLICATION_COMMITTED: "The application id",
 }
 """The deciding fact if files do not decide."""
-_CREATED = ("Two writes created one table", "Both wrote version 0")
-_REPLACED = ("Two writes replaced one table", "Both put another table in the place of this one")
+_CREATED = ("Two writes created the same table", "Both wrote version 0")
+_REPLACED = ("Two writes replaced the same table", "Both replaced this table")
 _FOLLOWED = ("row map", "row ids")
 _ORDER = [check.rule for check in CHECKS]
 
@@ -353,7 +361,7 @@ def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     if rule not in FILE_RULES:
         return CheckCell("ok", "features enabled")
     if LEFT_OUT in winner.how and rule is not Rule.DATA_ADDED:
-        return CheckCell("joint", "rows left out")
+        return CheckCell("joint", "rows not compared")
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")
     return (

@@ -241,7 +241,10 @@ def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[ReportAdvice
 def _build_advice(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> ReportAdvice:
     note = link = words = ""
     if remedy.kind in _RETRIES and pair is not None and pair.aborted_lately:
-        note = f"The pair was aborted {_times(pair.aborted_lately)} here in 24 h, so this will come back."
+        note = (
+            f"This pair was aborted {_times(pair.aborted_lately)} here in 24 h, so it will "
+            "happen again."
+        )
     if remedy.kind in _OF_ELIGIBILITY and linked.table is not None:
         link = reverse("table-eligibility", args=[linked.table.pk])
         note, words = _row_level_note(linked.table, pair), "See the cost"
@@ -250,8 +253,8 @@ def _build_advice(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None
 
 def _row_level_note(table: Table, pair: PairHistory | None) -> str:
     if pair is None or not pair.aborted:
-        return f"A rewrite of {units.format_bytes(table.size_bytes)} where its layout must change."
-    unknown = f"; of {pair.undecidable} what is recorded does not tell" if pair.undecidable else ""
+        return f"Rewrites {units.format_bytes(table.size_bytes)} if the layout must change."
+    unknown = f"; {pair.undecidable} are undecidable from the records" if pair.undecidable else ""
     aborted = units.format_count(pair.aborted)
     return f"30 days: {pair.passes} of {aborted} aborted writes of this pair would have passed{unknown}."
 
@@ -262,7 +265,7 @@ def _times(number: int) -> str:
 
 def _keep(request: HttpRequest, linked: LinkedReport) -> HttpResponse:
     if not may(request.user, "write", linked.table):
-        messages.error(request, "Keeping a report needs the role operator.")
+        messages.error(request, "You need the role operator to save a report.")
         return redirect("explain")
     read_version = request.POST.get("read_version", "").strip().removeprefix("v")
     kept = record_report(
@@ -272,9 +275,9 @@ def _keep(request: HttpRequest, linked: LinkedReport) -> HttpResponse:
         operation=request.POST.get("operation", "").strip().upper(),
     )
     if kept is None:
-        messages.error(request, "There is no conflict in it to keep.")
+        messages.error(request, "The text contains no conflict to save.")
         return redirect("explain")
-    messages.success(request, "Kept among the conflicts as reported.")
+    messages.success(request, "Saved as a reported conflict.")
     return redirect("conflict", kept.pk)
 
 

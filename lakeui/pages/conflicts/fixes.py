@@ -193,7 +193,7 @@ def _run(request: HttpRequest, conflict: Conflict) -> None:
     except EngineError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "Queued again. What comes of it shows here.")
+        messages.success(request, "Queued again. This page shows the result.")
 
 
 def _condition(request: HttpRequest, conflict: Conflict) -> str:

@@ -141,13 +141,13 @@ _MADE = {
     "condition": _FieldFactory(rows=2),
     "expression": _FieldFactory(rows=2),
     "query": _FieldFactory(rows=5),
-    "mapping": _FieldFactory(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "mapping": _FieldFactory(rows=3, hint="One name = value on each line.", read=_pairs, write=_lines),
     "schema": _FieldFactory(rows=4, hint="As Delta's schema JSON.", read=_json, write=json.dumps),
-    "rows": _FieldFactory(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
-    "steps": _FieldFactory(rows=6, hint="Write them as SQL, with ; between.", read=_steps, write=_nothing),
+    "rows": _FieldFactory(rows=4, hint="One row on each line, with values separated by commas: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
+    "steps": _FieldFactory(rows=6, hint="SQL statements separated by semicolons.", read=_steps, write=_nothing),
     "columns": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
     "expressions": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
-    "assignments": _FieldFactory(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "assignments": _FieldFactory(rows=3, hint="One name = value on each line.", read=_pairs, write=_lines),
     "texts": _FieldFactory(hint="Commas between.", read=_split_list, write=", ".join),
 }  # fmt: skip
 
@@ -334,7 +334,7 @@ def _upload_field() -> forms.Field:
     return forms.FileField(
         label="File to upload",
         required=False,
-        help_text="CSV, JSON, Parquet or ORC. It is kept on the server until the job has run.",
+        help_text="CSV, JSON, Parquet or ORC. The server keeps the file until the job has run.",
         widget=forms.FileInput(attrs={"accept": _FORMATS}),
     )
 

@@ -110,7 +110,7 @@ def compare_runs(job: Job, timeline: JobTimeline) -> RunComparison | None:
 
 def _headline(comparison: RunDifference, *, is_active: bool) -> str:
     if comparison.verdict == AS_USUAL:
-        return "no longer than usual so far" if is_active else "as long as usual"
+        return "not longer than usual so far" if is_active else "as long as usual"
     by = format_duration(abs(comparison.more_ms))
     return f"{by} {comparison.verdict} than usual{' so far' if is_active else ''}"
 
@@ -270,7 +270,7 @@ def _select_attempt(request: HttpRequest, attempts: Sequence[JobAttempt]) -> Job
         return attempts[0] if attempts else None
     numbered = [attempt for attempt in attempts if str(attempt.number) == number]
     if not numbered:
-        msg = "There is no such attempt."
+        msg = "This attempt does not exist."
         raise Http404(msg)
     return numbered[0]
 
@@ -311,7 +311,7 @@ def _list_expected_steps(job: Job) -> list[str]:
 def _log(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
     level = request.GET.get("level", "")
     if level and level not in JobEvent.Level.values:
-        msg = "There is no such level of the log."
+        msg = "Unknown log level."
         raise Http404(msg)
     told = job.events if may_read else JobEvent.objects.none()
     counted = told.order_by().values_list("level").annotate(n=Count("pk"))
@@ -410,14 +410,14 @@ _NAMES = {
     "numTargetRowsInserted": "Inserted",
     "numTargetRowsUpdated": "Matched, updated",
     "numTargetRowsMatchedUpdated": "Updated where matched",
-    "numTargetRowsNotMatchedBySourceUpdated": "Updated where the source has none",
+    "numTargetRowsNotMatchedBySourceUpdated": "Updated where not matched by source",
     "numTargetRowsDeleted": "Deleted",
     "numTargetRowsMatchedDeleted": "Deleted where matched",
-    "numTargetRowsNotMatchedBySourceDeleted": "Deleted where the source has none",
-    "numTargetRowsCopied": "Rows copied along",
+    "numTargetRowsNotMatchedBySourceDeleted": "Deleted where not matched by source",
+    "numTargetRowsCopied": "Unchanged rows copied",
     "numUpdatedRows": "Updated",
     "numDeletedRows": "Deleted",
-    "numCopiedRows": "Rows copied along",
+    "numCopiedRows": "Unchanged rows copied",
     "numTargetFilesAdded": "Files added",
     "numTargetFilesRemoved": "Files removed",
     "numTargetBytesAdded": "Bytes added",

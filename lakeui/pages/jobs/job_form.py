@@ -80,7 +80,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
         return render(request, "jobs/choose_table.html", context)
     kind = request.POST.get("kind") or request.GET.get("kind", SQL)
     if kind != SQL and (kind not in COMMANDS or kind in _HIDDEN_KINDS):
-        msg = "There is no such kind of job."
+        msg = "Unknown kind of job."
         raise Http404(msg)
     if request.method == "POST" and request.POST.get("step") in {"run", "dry_run"}:
         return _ask(request, table, kind)
@@ -160,7 +160,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
         is_dry = is_dry or ends_in_dry_run
         is_named = request.POST.get("confirm") == table.name
         if not (is_dry or is_named) and asks_name(command, _rehearsal(table, command)):
-            return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
+            return _show(request, table, kind, f"Type {table.name} to confirm. Nothing was queued.")
         job = request_job(
             table=table,
             kind="" if sql else kind,
@@ -174,7 +174,9 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
         )
     except EngineError as error:
         return _show(request, table, kind, str(error))
-    messages.success(request, "Queued." if not is_dry else "Queued as a dry run: nothing changes.")
+    messages.success(
+        request, "Queued." if not is_dry else "Queued as a dry run. Nothing will change."
+    )
     return redirect("job", job.pk)
 
 
@@ -222,15 +224,15 @@ def _read_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(request.POST.get("parameters") or "{}")
     except ValueError as error:
-        msg = "The form came back damaged."
-        raise RequestError(msg, "Fill it in again; nothing was queued.") from error
+        msg = "The form data was damaged."
+        raise RequestError(msg, "Fill in the form again. Nothing was queued.") from error
 
 
 def _whole(request: HttpRequest, name: str, counted: str) -> int:
     text = request.POST.get(name) or "0"
     if not (text.isascii() and text.isdigit() and len(text) < 7):
-        msg = f"{text[:20]!r} is no number of {counted}."
-        raise RequestError(msg, "Give a whole number.", field=name)
+        msg = f"{text[:20]!r} is not a number of {counted}."
+        raise RequestError(msg, "Use a whole number.", field=name)
     return int(text)
 
 
@@ -275,10 +277,10 @@ def _table(request: HttpRequest) -> Table | None:
         return None
     table = one_table(request) if not request.POST.get("table") else _read_table(request)
     if table is None:
-        msg = "There is no such table."
+        msg = "This table does not exist."
         raise Http404(msg)
     if not may(request.user, "write", table):
-        msg = f"Jobs on {table.name} need the role operator there."
+        msg = f"You need the role operator on {table.name} to run jobs there."
         raise PermissionDenied(msg)
     return table
 

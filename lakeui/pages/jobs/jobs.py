@@ -119,7 +119,8 @@ def job_cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.warning(request, str(error))
     else:
         messages.success(
-            request, "Cancelled." if not job.is_active else "Cancelling: its tasks are stopped."
+            request,
+            "Cancelled." if not job.is_active else "Cancelling. Its tasks are being stopped.",
         )
     return redirect("job", pk)
 
@@ -148,7 +149,7 @@ def _refusal_to_rerun(request: HttpRequest, job: Job) -> str:
     try:
         asks = asks_name(command_of(job)) and not job.dry_run
         if asks and request.POST.get("confirm") != job.table.name:
-            return f"Type {job.table.name} to confirm; nothing was queued."
+            return f"Type {job.table.name} to confirm. Nothing was queued."
         rerun_job(job, request.user)  # type: ignore[arg-type]  # signed in
     except EngineError as error:
         return str(error)

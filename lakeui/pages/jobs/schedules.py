@@ -57,22 +57,23 @@ def _whole(cron: str) -> str:
 
 class ScheduleForm(forms.Form):
     name = forms.CharField(
-        label="Name", max_length=200, help_text="What people call it: orders nightly."
+        label="Name", max_length=200, help_text="A name for people: orders nightly."
     )
     cron = forms.CharField(
         label="When, in UTC",
         max_length=100,
         initial="0 3 * * *",
-        help_text="Minute, hour, day of month, month, day of week: "
+        help_text="Minute, hour, day of the month, month, day of the week: "
         f"{_whole('0 3 * * *')} is every night at three, "
-        f"{_whole('*/15 * * * *')} every quarter of an hour. Of a day of month and one of week both "
-        f"must hold: {_whole('0 3 1-7 * 1')} is the first Monday.",
+        f"{_whole('*/15 * * * *')} every quarter of an hour. If both a day of the month and a "
+        f"day of the week are set, both must match: {_whole('0 3 1-7 * 1')} is the first "
+        "Monday.",
         widget=forms.TextInput(attrs=_MONO),
     )
     sql = forms.CharField(
         label="Statement",
         max_length=65_536,
-        help_text="One statement on the table, checked now and again each time it fires.",
+        help_text="One statement on the table. It is checked now and at each run.",
         widget=forms.Textarea(attrs=_MONO | {"rows": 5}),
     )
     retries = forms.IntegerField(
@@ -82,7 +83,7 @@ class ScheduleForm(forms.Form):
         label="Time limit, minutes",
         min_value=1,
         required=False,
-        help_text="How long a job of it may run; empty is the limit of all jobs.",
+        help_text="The time limit of its jobs. Leave empty for the limit of all jobs.",
     )
 
 
@@ -125,10 +126,10 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
         made = _try_create_schedule(request, table, form)
         if made is not None:
             when = f"{made.next_due_at:%d %b %H:%M} UTC"
-            messages.success(request, f"{made.name} fires next at {when}.")
+            messages.success(request, f"{made.name} runs next at {when}.")
             return redirect("schedule-list")
     if request.method == "POST" and table is None:
-        form.add_error(None, "There is no such table among those you may write to.")
+        form.add_error(None, "This table does not exist, or you may not write to it.")
     sql = form["sql"].value() or "OPTIMIZE sales.orders"
     body = {"name": form["name"].value() or "nightly", "cron": form["cron"].value(), "sql": sql}
     number = table.pk if table else 1
@@ -191,7 +192,7 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
         return _run(request, schedule)
     if act == "remove":
         schedule.delete()
-        messages.success(request, f"{schedule.name} is removed; the jobs it made stay.")
+        messages.success(request, f"{schedule.name} was removed. Its jobs stay.")
     elif act in {"rest", "fire"}:
         set_enabled(schedule, enabled=act == "fire")
         messages.success(
@@ -226,7 +227,7 @@ def _run(request: HttpRequest, schedule: Schedule) -> HttpResponse:
     except EngineError as error:
         messages.error(request, str(error))
         return redirect("schedule-list")
-    messages.success(request, f"Queued. {schedule.name} still fires when it is due.")
+    messages.success(request, f"Queued. {schedule.name} still runs when it is due.")
     return redirect("job", job.pk)
 
 
@@ -234,7 +235,7 @@ def _changeable(request: HttpRequest, pk: int) -> Schedule:
     schedules = visible_schedules(request.user).select_related("table", "owner")
     schedule = get_object_or_404(schedules, pk=pk)
     if not _is_theirs(request, schedule):
-        msg = "Its owner may change it, or whoever may request such a job."
+        msg = "Only its owner and people who may request such a job can change it."
         raise PermissionDenied(msg)
     return schedule
 
@@ -266,7 +267,7 @@ def _blame(form: ScheduleForm, error: EngineError) -> None:
 def _writable(request: HttpRequest) -> QuerySet[Table]:
     tables = tables_where(request.user, "write").order_by("name")
     if not tables.exists():
-        msg = "Schedules need the role operator, on a table or on all."
+        msg = "You need the role operator on a table or on all tables to use schedules."
         raise PermissionDenied(msg)
     return tables
 
@@ -279,7 +280,7 @@ def _find_chosen_table(request: HttpRequest, tables: QuerySet[Table]) -> Table |
     is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
     table = tables.filter(pk=int(text)).first() if is_id else tables.filter(name=text).first()
     if table is None and request.method != "POST":
-        msg = "There is no such table."
+        msg = "This table does not exist."
         raise Http404(msg)
     return table
 

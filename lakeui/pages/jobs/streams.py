@@ -18,7 +18,7 @@ from lakeui.jobs.models import Job
 
 def _show_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not visible_jobs(request.user).filter(pk=pk).exists():
-        msg = "There is no such job."
+        msg = "This job does not exist."
         raise Http404(msg)
     return _stream_state(lambda: _job_state(pk))
 
@@ -66,7 +66,7 @@ def _job_state(pk: UUID) -> tuple[str, bool]:
 
 def _refuse(_request: HttpRequest) -> HttpResponse:
     return HttpResponse(
-        "Too many streams are open. The page asks again by itself.",
+        "Too many streams are open. The page retries automatically.",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         headers={"Retry-After": "5"},
     )

@@ -180,7 +180,7 @@ def _page(request: HttpRequest, rows: list[LaneBar]) -> Page[LaneBar]:
     try:
         return Paginator(rows, _ROWS_A_PAGE).page(request.GET.get("page", 1))
     except (EmptyPage, PageNotAnInteger) as error:
-        msg = "There is no such page of this list."
+        msg = "This page of the list does not exist."
         raise Http404(msg) from error
 
 

@@ -92,7 +92,7 @@ def _row(
 
 
 def _writes_title(report: EligibilityReport) -> str:
-    return f"Overlapping writes, 30 days: {report.overlapping_writes:,} of {report.writes:,}"
+    return f"Overlapping writes in 30 days: {report.overlapping_writes:,} of {report.writes:,}"
 
 
 def _fix_line(line: ConditionLine, table: Table) -> FixLine:

@@ -48,7 +48,7 @@ def files(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     sort = request.GET.get("sort", "-size")
     if sort not in SORTS:
-        msg = "Files cannot be put in that order."
+        msg = "Unknown sort order."
         raise Http404(msg)
     live = table.live_files.order_by(SORTS[sort], "path")
     listing = ListPage(request, FileFilter(request.GET, live))

@@ -91,7 +91,7 @@ def parse_wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
     if (level and level not in PROMISES) or any(
         text not in ("", "true", "false") for text in switches.values()
     ):
-        msg = "There is no such setting."
+        msg = "Unknown setting."
         raise Http404(msg)
     asked = {LEVEL: level} | {prop: switches[name] for name, prop in _SWITCHES}
     columns, problem = _columns(request, table)
@@ -119,25 +119,28 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
     top = top_names(table)
     unknown = [name for name in names if name not in top]
     if unknown:
-        return None, f"There is no column {unknown[0][:100]} at the top of the schema."
+        return None, f"There is no top-level column {unknown[0][:100]}."
     if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):
-        return None, f"Name at most {MAX_CLUSTERING_COLUMNS} columns, each once."
+        return None, f"Use at most {MAX_CLUSTERING_COLUMNS} different columns."
     return names, ""
 
 
 RULE_TEXTS = {
-    Verdict.NEVER: "No check stops the later write, whatever rows the two touch: both commit.",
-    Verdict.SAME_ROW: "Each file that both touch is compared row by row: the positions that the later write "
-    "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
-    "the deletion vectors are merged and the later commit goes on. One row in common: it is aborted.",
-    Verdict.SAME_FILES: "Conflicts are decided at file level here: if the later write read or removed a file that the earlier one "
-    "added to or rewrote, it is aborted, whichever rows they touched. A DELETE passes a DELETE that removed the whole file.",
-    Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches. On a table "
-    "with an identity column an INSERT, and a MERGE that inserts, is such a change.",
+    Verdict.NEVER: "No check finds a conflict, regardless of the rows. Both commit.",
+    Verdict.SAME_ROW: "Each file that both change is compared row by row: the positions that the later "
+    "write deletes with the positions that the earlier write deleted, without rows that "
+    "were deleted before both. If no row is in common, the deletion vectors are merged "
+    "and the later write commits. If a row is in common, the later write is aborted.",
+    Verdict.SAME_FILES: "Conflicts are decided at file level here. If the later write read or removed a file "
+    "that the earlier write removed or rewrote, it is aborted, regardless of the rows. A "
+    "DELETE can commit after a DELETE that removed the whole file.",
+    Verdict.ALWAYS: "A metadata change aborts every write that started before it, regardless of its "
+    "rows. On a table with an identity column, an INSERT and a MERGE that inserts change "
+    "the metadata.",
 }
 APPEND_CAVEAT = (
-    "That holds while no other write has read the append. Once an UPDATE, DELETE or MERGE that came after"
-    " it may have read its rows, a write that did not see them is aborted."
+    "This is true while no other write has read the append. After a later UPDATE, DELETE or "
+    "MERGE may have read its rows, a write that did not see them is aborted."
 )
 REORDERED, OVERLAPS = "reordered", "overlaps"
 _PAGE_SIZE, _CHUNK, MAX_LISTED = 25, 500, 10_000
@@ -181,11 +184,11 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 def _set(request: HttpRequest, table: Table, proposed: WantedSettings) -> HttpResponse:
     if not may(request.user, "maintain", table):
-        msg = f"The settings of {table.name} need the role maintainer there."
+        msg = f"You need the role maintainer on {table.name} to change its settings."
         raise PermissionDenied(msg)
     problem = proposed.problem
     if not problem and not proposed.proposal:
-        problem = "The table has these settings already."
+        problem = "The table already has these settings."
     elif not problem and request.POST.get("confirm", "").strip() != table.name:
         problem = f"Type {table.name} to confirm. Nothing was queued."
     if not problem:
@@ -331,7 +334,7 @@ def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - D
     try:
         return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
     except (EmptyPage, PageNotAnInteger) as error:
-        msg = "There is no such page of this list."
+        msg = "This page of the list does not exist."
         raise Http404(msg) from error
 
 

@@ -110,7 +110,7 @@ def names_asked(request: HttpRequest, name: str) -> list[str]:
 def _text_asked(request: HttpRequest, name: str, longest: int) -> str:
     text = get_query(request).get(name, "").strip()
     if len(text) > longest or "\0" in text:
-        msg = "That is too long."
+        msg = "The value is too long."
         raise Http404(msg)
     return text
 
@@ -253,7 +253,7 @@ def ask_worker(request: HttpRequest, table: Table, version: int, **request_of_ro
     except TooManyReadsError as error:
         messages.error(request, str(error))
     except ExpressionError as error:
-        messages.error(request, f"The condition was not understood. {error}")
+        messages.error(request, f"The condition is not valid. {error}")
     except (OperationalError, OSError):
         messages.error(request, NO_WORKER_ASKED)
 
@@ -265,6 +265,6 @@ def version_asked(request: HttpRequest, table: Table) -> int | None:
         return table.version
     is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
     if not is_number or table.version is None or int(text) > table.version:
-        msg = "The table has no such version."
+        msg = "The table does not have this version."
         raise Http404(msg)
     return int(text)

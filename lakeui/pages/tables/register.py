@@ -46,16 +46,16 @@ MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 class RegisterForm(forms.Form):
     uri = forms.CharField(
-        label="Where it lies",
+        label="Location",
         max_length=2000,
-        help_text="The table's directory: a path, or an s3://, gs:// or az:// address.",
+        help_text="The table's directory: a path, or an s3://, gs:// or az:// URL.",
         widget=forms.TextInput(attrs=MONO | {"autofocus": True}),
     )
     name = forms.CharField(
         label="Name",
         max_length=255,
         required=False,
-        help_text="What to call it here. Left empty, its path below the root, with dots.",
+        help_text="The table's name here. Leave empty to use its path below the root, with dots.",
         widget=forms.TextInput(attrs=MONO),
     )
 
@@ -71,7 +71,7 @@ def register(request: HttpRequest) -> HttpResponse:
         except EngineError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{table.name} is registered. A worker reads its log.")
+            messages.success(request, f"{table.name} was registered. A worker is reading its log.")
             return redirect("table", table.pk)
     status = 400 if form.errors else 200
     body = {"uri": form["uri"].value() or "s3://lake/sales/orders", "name": form["name"].value()}
@@ -97,7 +97,7 @@ def blame(form: forms.Form, error: EngineError) -> None:
 def must_maintain(request: HttpRequest) -> None:
     """Require the right to maintain all tables, which new tables need."""
     if not may(request.user, "maintain"):
-        msg = "New tables need the role maintainer or admin on every table."
+        msg = "You need the role maintainer or admin on every table to add tables."
         raise PermissionDenied(msg)
 
 
@@ -106,7 +106,7 @@ def unregister(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
     needed = right_to_unregister(table)
     if not may(request.user, needed, table):
-        msg = f"Unregistering {table.name} needs the role {ACTIONS[needed].label} there."
+        msg = f"You need the role {ACTIONS[needed].label} on {table.name} to unregister it."
         raise PermissionDenied(msg)
     problem = ""
     if request.method == "POST":
@@ -124,11 +124,11 @@ def unregister(request: HttpRequest, pk: int) -> HttpResponse:
 def _unregister(request: HttpRequest, table: Table) -> str:
     """Unregister the table; return why not, empty if it was done."""
     if request.POST.get("confirm") != table.name:
-        return f"Type {table.name} to confirm; nothing was forgotten."
+        return f"Type {table.name} to confirm. Nothing was unregistered."
     name = table.name
     by: User = request.user  # type: ignore[assignment]  # signed in
     unregister_table(table, by, request.POST.get("reason", "")[:2000])
-    messages.success(request, f"{name} is not on the list any more. Its files were not touched.")
+    messages.success(request, f"{name} is no longer registered. Its files were not touched.")
     return ""
 
 
@@ -139,7 +139,7 @@ class CloneForm(forms.Form):
     name = forms.CharField(
         label="Name of the new table",
         max_length=255,
-        help_text="Up to four parts with dots between: sales.orders_test.",
+        help_text="Up to four parts separated by dots: sales.orders_test.",
         widget=forms.TextInput(attrs=_MONO | {"autofocus": True}),
     )
     source_table = forms.CharField(
@@ -149,13 +149,13 @@ class CloneForm(forms.Form):
         widget=forms.TextInput(attrs=_MONO | {"list": "tables-to-clone"}),
     )
     version = forms.IntegerField(
-        label="At version", required=False, min_value=0, help_text="Left out, the latest."
+        label="At version", required=False, min_value=0, help_text="The latest version by default."
     )
     deep = forms.ChoiceField(
         label="Its files",
-        choices=[("", "Share them: a shallow clone"), ("yes", "Copy them: a deep clone")],
+        choices=[("", "Share the files: a shallow clone"), ("yes", "Copy the files: a deep clone")],
         required=False,
-        help_text="A shallow clone is there at once; a deep one needs nothing of its source any more.",
+        help_text="A shallow clone is ready at once. A deep clone does not depend on its source.",
     )
     description = forms.CharField(label="About", required=False, max_length=2000)
 
@@ -163,7 +163,7 @@ class CloneForm(forms.Form):
 @login_required
 def clone(request: HttpRequest) -> HttpResponse:
     if not may(request.user, "maintain"):
-        msg = "New tables need the role maintainer or admin on every table."
+        msg = "You need the role maintainer or admin on every table to add tables."
         raise PermissionDenied(msg)
     form = CloneForm(request.POST or None, initial={"source_table": request.GET.get("of", "")})
     if request.method == "POST" and form.is_valid():
@@ -205,22 +205,22 @@ class DiscoverForm(forms.Form):
     root = forms.CharField(
         label="Root",
         max_length=2000,
-        help_text="A directory, or an s3://, gs:// or az:// address.",
+        help_text="A directory, or an s3://, gs:// or az:// URL.",
         widget=forms.TextInput(attrs=_MONO),
     )
     match = forms.CharField(
-        label="Only paths like",
+        label="Only paths that match",
         max_length=255,
         required=False,
-        help_text="A pattern below the root: sales/*. Left empty, every path.",
+        help_text="A pattern below the root, such as sales/*. Leave empty for every path.",
         widget=forms.TextInput(attrs=_MONO),
     )
     naming = forms.CharField(
         label="Names",
         max_length=255,
         initial="{path}",
-        help_text="{path} is the path with dots, {name} its last part, {parent} the part before: "
-        "lake.{name}.",
+        help_text="{path} is the path with dots, {name} is its last part, and {parent} is the part "
+        "before. Example: lake.{name}.",
         widget=forms.TextInput(attrs=_MONO),
     )
     every_hours = forms.IntegerField(
@@ -228,12 +228,13 @@ class DiscoverForm(forms.Form):
         required=False,
         min_value=1,
         max_value=MOST_HOURS,
-        help_text="Left empty, it searches once.",
+        help_text="Leave empty to search once.",
     )
     registers = forms.BooleanField(
         label="Register what is found",
         required=False,
-        help_text="As you, when a search is complete, as long as you may register tables.",
+        help_text="Tables are registered on your behalf when a search is complete, as long as you "
+        "may register tables.",
     )
 
 
@@ -273,7 +274,10 @@ def discover_act(request: HttpRequest, pk: int) -> HttpResponse:
     if act == "continue":
         go_on(discovery)
     elif act == "dismiss":
-        messages.success(request, f"{dismiss(discovery)} dismissed. Later ones are told again.")
+        messages.success(
+            request,
+            f"{dismiss(discovery)} dismissed. Tables that are found later are listed again.",
+        )
     else:
         _register(request, discovery, everything=act == "register-all")
     return redirect(_address(discovery))
@@ -290,7 +294,7 @@ def _register(request: HttpRequest, discovery: Discovery, *, everything: bool) -
     for error in list(done.refused.values())[:5]:
         messages.error(request, str(error))
     if len(rows) > len(places):
-        messages.warning(request, f"{len(rows) - len(places)} are left: register them next.")
+        messages.warning(request, f"{len(rows) - len(places)} more tables are left to register.")
 
 
 def _discovery_context(request: HttpRequest) -> dict[str, Any]:
@@ -321,5 +325,5 @@ def _address(discovery: Discovery) -> str:
 
 def _must_maintain(request: HttpRequest) -> None:
     if not may(request.user, "maintain"):
-        msg = "New tables need the role maintainer or admin on every table."
+        msg = "You need the role maintainer or admin on every table to add tables."
         raise PermissionDenied(msg)

@@ -59,8 +59,8 @@ class KeyForm(forms.Form):
         label="As SQL",
         required=False,
         max_length=4000,
-        help_text="What another catalogue prints: ALTER TABLE t ADD CONSTRAINT t_pk PRIMARY KEY (id) "
-        "NOT ENFORCED. Or fill in the parts below.",
+        help_text="A statement from another catalog: ALTER TABLE t ADD CONSTRAINT t_pk PRIMARY KEY "
+        "(id) NOT ENFORCED. Or fill in the fields below.",
         widget=forms.Textarea(attrs=_MONO | {"rows": 2}),
     )
     kind = forms.ChoiceField(label="Kind", choices=TableKey.Kind.choices, required=False)
@@ -74,20 +74,20 @@ class KeyForm(forms.Form):
         label="References table",
         required=False,
         max_length=255,
-        help_text="Of a foreign key.",
+        help_text="For a foreign key only.",
         widget=forms.TextInput(attrs=_MONO),
     )
     referenced_columns = forms.CharField(
         label="Its columns",
         required=False,
-        help_text="Left empty, its primary key.",
+        help_text="Leave empty for its primary key.",
         widget=forms.TextInput(attrs=_MONO),
     )
     name = forms.CharField(
         label="Name",
         required=False,
         max_length=255,
-        help_text="Left empty, one is made up.",
+        help_text="Leave empty to generate a name.",
         widget=forms.TextInput(attrs=_MONO),
     )
 
@@ -141,7 +141,7 @@ def key_remove(request: HttpRequest, pk: int, key_pk: int) -> HttpResponse:
     _require(request, table)
     key = get_object_or_404(table.keys, pk=key_pk)
     key.delete()
-    messages.success(request, f"{key.name} is removed; the table itself is as it was.")
+    messages.success(request, f"{key.name} was removed. The table itself did not change.")
     return redirect("table-schema", pk)
 
 
@@ -211,14 +211,14 @@ def _try_declare_key(request: HttpRequest, table: Table, form: KeyForm) -> bool:
     except EngineError as error:
         form.add_error(None, str(error))
         return False
-    messages.success(request, f"{key.name} is declared. Nothing enforces it.")
+    messages.success(request, f"{key.name} was declared. It is not enforced.")
     return True
 
 
 def _require(request: HttpRequest, table: Table) -> None:
     refuse_when_read_only()
     if not may(request.user, "maintain", table):
-        msg = f"Keys of {table.name} need the role maintainer there."
+        msg = f"You need the role maintainer on {table.name} to change its keys."
         raise PermissionDenied(msg)
 
 

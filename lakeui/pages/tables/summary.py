@@ -96,27 +96,27 @@ def _schedules(table: Table) -> list[Schedule]:
 
 
 MEANING = {
-    "appendOnly": "writers refuse DELETE and UPDATE where the property asks for it",
+    "appendOnly": "writers refuse DELETE and UPDATE if the property says so",
     "invariants": "writers check NOT NULL and invariants",
     "checkConstraints": "writers check each constraint",
-    "changeDataFeed": "writers may keep the change rows of each version",
+    "changeDataFeed": "writers may record the changed rows of each version",
     "generatedColumns": "writers compute some columns",
-    "columnMapping": "columns have names of their own in the files; old readers see nulls",
-    "identityColumns": "writers draw numbers from the log: no two may insert at once",
-    "deletionVectors": "rows are marked deleted beside the files; readers must apply the marks",
-    "rowTracking": "each row keeps an id for life; lets the rows of OPTIMIZE be traced",
+    "columnMapping": "columns have different names in the files; old readers see nulls",
+    "identityColumns": "writers assign ids from the log, so inserts cannot run concurrently",
+    "deletionVectors": "deleted rows are marked in deletion vectors, which readers must apply",
+    "rowTracking": "each row keeps a permanent id, so that rows can be traced through OPTIMIZE",
     "timestampNtz": "timestamps without a zone",
-    "domainMetadata": "named settings of features live in the log",
-    "clustering": "files are laid out by clustering columns",
-    "v2Checkpoint": "checkpoints may be split into sidecars; old readers stop",
-    "icebergCompatV1": "files also fit Apache Iceberg",
-    "icebergCompatV2": "files also fit Apache Iceberg",
-    "inCommitTimestamp": "the time of a version is in its commit, not the file's age",
+    "domainMetadata": "the log stores named settings of features",
+    "clustering": "files are ordered by clustering columns",
+    "v2Checkpoint": "checkpoints may be split into sidecars, which old readers cannot read",
+    "icebergCompatV1": "files are also compatible with Apache Iceberg",
+    "icebergCompatV2": "files are also compatible with Apache Iceberg",
+    "inCommitTimestamp": "the commit contains the time of a version, so the file's age does not matter",
     "vacuumProtocolCheck": "VACUUM checks the protocol first",
-    "typeWidening": "some columns were widened; readers convert",
+    "typeWidening": "some columns were widened, and readers convert older values",
     "variantType": "semi-structured VARIANT columns",
     "allowColumnDefaults": "columns may have defaults",
-    "catalogManaged": "commits go through a catalogue",
+    "catalogManaged": "commits go through a catalog",
 }
 
 
@@ -140,7 +140,7 @@ def client_notes(table: Table) -> ClientNotes:
     readers = set(table.reader_features)
     names = sorted(readers | set(table.writer_features))
     features = tuple(
-        FeatureNote(name, MEANING.get(name, "not known to this page"), name in readers)
+        FeatureNote(name, MEANING.get(name, "unknown to this page"), name in readers)
         for name in names
     )
     return ClientNotes(features, tuple(_limits(table, readers)))
@@ -151,7 +151,7 @@ def _limits(table: Table, readers: set[str]) -> list[str]:
     if "deletionVectors" in readers:
         limits.append(
             "Readers without deletion vectors refuse this table: delta-spark before 2.3, "
-            "Presto and Trino before 420, and readers of Parquet files that know no Delta."
+            "Presto and Trino before 420, and plain Parquet readers."
         )
     if "columnMapping" in readers or (table.min_reader_version or 0) == 2:
         limits.append("Readers without column mapping refuse this table.")
@@ -257,7 +257,7 @@ def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
     text = request.GET.get("after", "")
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
-        msg = "Say which version the page showed."
+        msg = "Send the version that the page showed."
         raise Http404(msg)
     if table.version is None or table.version <= int(text):
         return HttpResponse(status=NOTHING_NEW)

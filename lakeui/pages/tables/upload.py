@@ -42,7 +42,7 @@ _LOAD = "load"
 class UploadForm(forms.Form):
     file = forms.FileField(
         label="File",
-        help_text="CSV, JSON lines, Parquet or ORC. Nothing is loaded yet.",
+        help_text="CSV, JSON Lines, Parquet or ORC. Nothing is loaded yet.",
         widget=forms.FileInput(attrs={"accept": ",".join(f".{end}" for end in FORMATS)}),
     )
 
@@ -51,7 +51,7 @@ class LoadForm(forms.Form):
     name = forms.CharField(
         label="Name of the new table",
         max_length=255,
-        help_text="Up to four parts with dots between: sales.orders.",
+        help_text="Up to four parts separated by dots: sales.orders.",
         widget=forms.TextInput(attrs=MONO),
     )
     delimiter = forms.ChoiceField(label="Delimiter", choices=list(_DELIMITERS.items()))
@@ -59,15 +59,15 @@ class LoadForm(forms.Form):
         label="Quote", max_length=1, initial='"', widget=forms.TextInput(attrs=MONO)
     )
     null_text = forms.CharField(
-        label="Text that means null",
+        label="String that means null",
         max_length=100,
         required=False,
         strip=False,
-        help_text="Empty text always does, unless it is quoted.",
+        help_text="An empty string always means null, unless it is quoted.",
         widget=forms.TextInput(attrs=MONO),
     )
     header = forms.BooleanField(
-        label="The first line names the columns", required=False, initial=True
+        label="The first line has the column names", required=False, initial=True
     )
     bad_rows = forms.ChoiceField(
         label="Rows that do not fit",
@@ -76,7 +76,7 @@ class LoadForm(forms.Form):
     clustering_columns = forms.CharField(
         label="Cluster by",
         required=False,
-        help_text="Columns that conditions will use, commas between.",
+        help_text="Columns that conditions will use, separated by commas.",
         widget=forms.TextInput(attrs=MONO),
     )
     description = forms.CharField(label="Description", required=False, max_length=2000)
@@ -196,7 +196,7 @@ def _own_upload(request: HttpRequest, pk: UUID) -> Upload:
     try:
         return find_upload(pk, request.user)  # type: ignore[arg-type]  # signed in
     except UploadNotFoundError as error:
-        msg = "No file of yours is kept here. Files are deleted some days after their last job."
+        msg = "You have no uploaded file here. Files are deleted some days after their last job."
         raise Http404(msg) from error
 
 

@@ -215,10 +215,14 @@ def _download(table: Table, commit: Commit) -> HttpResponse:
 
 def _why_not(table: Table, version: int) -> str:
     if table.version is None:
-        return f"No version of {table.name} was read yet."
+        return f"No version of {table.name} has been read."
     if version > table.version:
-        return f"{table.name} has no version {version}: the latest mirrored is {table.version}."
+        return (
+            f"{table.name} has no version {version}. The latest mirrored version is "
+            f"{table.version}."
+        )
     return (
-        f"Version {version} of {table.name} is not in the mirror: its log entry had been cleaned "
-        f"up when the table was read first. The oldest kept is {table.earliest_version}."
+        f"Version {version} of {table.name} is not in the mirror, because log cleanup had "
+        "removed it before the table was first read. The oldest mirrored version is "
+        f"{table.earliest_version}."
     )

@@ -110,7 +110,7 @@ def _filter_overlaps(
     """Return the overlaps of one verdict, outcome or operation; 404 for an unknown filter."""
     verdict, outcome = request.GET.get("verdict", ""), request.GET.get("outcome", "")
     if verdict not in ("", CHANGES, *JUDGED) or outcome not in ("", *WriteOutcome):
-        msg = "There is no such filter."
+        msg = "Unknown filter."
         raise Http404(msg)
     kept = [overlap for overlap in overlaps if outcome in ("", overlap.outcome)]
     if verdict == CHANGES:
@@ -131,7 +131,7 @@ def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: 
     try:
         return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
     except (EmptyPage, PageNotAnInteger) as error:
-        msg = "There is no such page of this list."
+        msg = "This page of the list does not exist."
         raise Http404(msg) from error
 
 
@@ -140,7 +140,7 @@ def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, 
     level = request.GET.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
     rows = request.GET.get("row_level", "")
     if level not in PROMISES or rows not in ("", "true", "false"):
-        msg = "There is no such setting."
+        msg = "Unknown setting."
         raise Http404(msg)
     return IsolationLevel(level), rows == "true" if rows else table.row_level_eligible
 
@@ -148,6 +148,6 @@ def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, 
 def _span(request: HttpRequest) -> int:
     text = request.GET.get("span", "")
     if text and text not in map(str, SPANS):
-        msg = "That number of versions is not offered."
+        msg = "Unknown number of versions."
         raise Http404(msg)
     return int(text or SPANS[1])

@@ -144,10 +144,10 @@ def test_only_the_head_of_a_long_file_is_read(look):
     [
         ("rows.csv", b"\n\n", "no rows"),
         ("rows.csv", b"a,b\n\xff\xfe\n", "byte 5 is 0xFF"),
-        ("rows.csv", "a,b\n1,2\n".encode("utf-16"), "zero bytes"),
+        ("rows.csv", "a,b\n1,2\n".encode("utf-16"), "NUL bytes"),
         ("rows.csv", b"x" * (HEAD_BYTES + 1), "longer than 1,024 KiB"),
-        ("rows.csv", b"a,a\n1,2\n", "twice"),
-        ("rows.csv", b"a,A\n1,2\n", "twice"),
+        ("rows.csv", b"a,a\n1,2\n", "two columns called"),
+        ("rows.csv", b"a,A\n1,2\n", "two columns called"),
         ("rows.json", b'[\n{"a": 1}\n]\n'[:2], "no JSON object"),
         ("rows.json", b"[" * 100_000 + b"\n", "no JSON object"),
         ("rows.parquet", b"PAR1 not at all PAR1", "cannot be read as PARQUET"),

@@ -294,8 +294,9 @@ def test_only_the_partition_columns_without_a_value_are_asked_for():
 
 def test_what_stands_in_the_way_of_rows_is_named():
     facts = FILES | {"obstacle": "its condition contains a subquery"}
-    assert "Files decide because its condition contains a subquery." in texts(
-        K.PLAIN_CONDITION, **facts
+    assert (
+        "The conflict is decided at file level because its condition contains a subquery."
+        in texts(K.PLAIN_CONDITION, **facts)
     )
 
 
@@ -435,7 +436,7 @@ def test_who_lost_the_race_for_a_new_table_is_told_to_create_it_first():
     error = first_conflict(create, (create,), TableSetting(SETTABLE_LEVELS[0], vectors=True))
     assert error is not None
     assert [remedy.kind for remedy in error.conflict.remedies] == [K.CREATE_FIRST]
-    assert "A retry cannot succeed: create the table first" in str(error)
+    assert "A retry cannot succeed: create the table before its writers start" in str(error)
 
 
 @pytest.mark.parametrize(

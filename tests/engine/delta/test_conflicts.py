@@ -71,7 +71,7 @@ def test_what_spark_alone_evaluates_of_the_target_reads_whole_files(spark, make)
     first = table.observed(Meanwhile(lambda: table.delete("key = 'b'")))
     with pytest.raises(DeltaConcurrentModificationException) as caught:
         first.delete(is_first("key"))
-    assert "Spark alone can evaluate" in caught.value.conflict.row_level
+    assert "only Spark can evaluate" in caught.value.conflict.row_level
     assert rows_of(table.toDF()) == [("a", 1), ("c", 3), ("d", 4)]
 
 

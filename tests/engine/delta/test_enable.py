@@ -99,7 +99,7 @@ def test_inserts_of_all_forms(lake, orders):
     lake.sql("CREATE TABLE unrouted USING parquet AS SELECT id FROM orders")
     lake.sql("INSERT INTO unrouted SELECT n FROM days")
     assert rows(lake, "SELECT count(*) FROM unrouted") == [(6,)]
-    with pytest.raises(AnalysisException, match="gives 1 columns, and the table takes 2"):
+    with pytest.raises(AnalysisException, match="has 1 columns, but the table needs 2"):
         lake.sql("INSERT INTO days SELECT 1")
     lake.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     lake.sql("INSERT OVERWRITE days SELECT 7, 'wed'")

@@ -245,7 +245,7 @@ def test_spark_s_own_builder_merges_into_a_delta_table(lake, days, tmp_path):
     wider = changes.withColumn("more", F.lit(True)).mergeInto("merged", F.lit(False))
     wider.withSchemaEvolution().whenNotMatched().insertAll().merge()
     assert lake.table("merged").columns == ["n", "day", "more"]
-    with pytest.raises(AnalysisException, match="no source row"):
+    with pytest.raises(AnalysisException, match="cannot take values from a source row"):
         merging.whenNotMatchedBySource().updateAll()
 
 

@@ -53,7 +53,7 @@ def test_a_cached_frame_does_not_say_its_version(make):
     frame = table.toDF().where("key = 'a'").cache()
     assert frame.count() == 1
     table.update("key = 'a'", {"value": "100"})
-    with pytest.raises(AnalysisException, match="does not say at which version"):
+    with pytest.raises(AnalysisException, match="does not report at which version"):
         _upsert(table, frame)
     frame.unpersist()
     _upsert(table, frame)
@@ -67,7 +67,7 @@ def test_a_read_of_the_data_source_does_not_say_its_version(spark, make):
     latest = reader.load(_place(table)).where("key = 'a'")
     table.update("key = 'a'", {"value": "100"})
     for frame in (latest, reader.load(_place(table)).cache()):
-        with pytest.raises(AnalysisException, match="does not say at which version"):
+        with pytest.raises(AnalysisException, match="does not report at which version"):
             _upsert(table, frame)
     assert rows_of(table.toDF())[0] == ("a", 100)
 
@@ -120,7 +120,7 @@ def test_rows_of_an_rdd_of_the_table_are_no_source_for_it(spark, make):
     table = make()
     rows = table.toDF().where("key = 'a'").rdd.map(lambda row: (row.key, row.value + 1))
     table.update("key = 'a'", {"value": "100"})
-    with pytest.raises(AnalysisException, match="does not say at which version"):
+    with pytest.raises(AnalysisException, match="does not report at which version"):
         _upsert(table, spark.createDataFrame(rows, "key string, value bigint"))
     assert rows_of(table.toDF())[0] == ("a", 100)
     other = spark.createDataFrame(make().toDF().rdd.filter(lambda row: row.key == "a"))

@@ -196,7 +196,7 @@ def test_a_statement_text_that_fails_to_build_fails_no_write(table, reports, cap
         assert write(table, c.Delete(2, c.Range(0, 1)), observer) == 2
     assert engine.delta.flush_reports(30)
     assert [each["operation"] for each in reports.events] == ["", ""]
-    assert "could not be told" in caplog.text
+    assert "could not be determined" in caplog.text
 
 
 def test_an_event_that_is_no_json_keeps_no_other_back(spool, caplog):
@@ -206,7 +206,7 @@ def test_an_event_that_is_no_json_keeps_no_other_back(spool, caplog):
     box.save()
     box.close()
     assert [each["txn_id"] for batch in files_of(spool) for each in batch] == ["2"]
-    assert "could not be written down" in caplog.text
+    assert "could not be stored" in caplog.text
 
 
 def test_without_a_dashboard_the_callers_observer_is_alone(table):

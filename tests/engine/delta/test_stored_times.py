@@ -103,7 +103,7 @@ def test_a_merge_asks_for_the_cast_of_times_inside_values(session, make):
     target = DeltaTable.forPath(session, make("id INT, deep STRUCT<at: TIMESTAMP>"))
     source = session.sql(f"SELECT 1 AS id, named_struct('at', '{TEXT}') AS deep")
     merge = target.alias("t").merge(source.alias("s"), "t.id = s.id").whenNotMatchedInsertAll()
-    with pytest.raises(EngineError, match="deep would be stored by the session's time zone"):
+    with pytest.raises(EngineError, match="deep would be stored in the session's time zone"):
         merge.execute()
     assert session.read.table("times").count() == 0
 

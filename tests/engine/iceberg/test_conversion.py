@@ -225,7 +225,7 @@ def test_a_refresh_that_failed_is_caught_up_by_the_next_commit(tmp_path, caplog)
     metadata.write_text("in the way")
     with caplog.at_level(logging.WARNING):
         append(table, id=[2], p=["b"], remove=files)
-    assert "No Iceberg metadata" in caplog.text
+    assert "The Iceberg metadata" in caplog.text
     assert table.version() == 2
     metadata.unlink()
     metadata.with_name("elsewhere").rename(metadata)
@@ -318,7 +318,7 @@ def test_what_iceberg_could_not_read_is_refused(tmp_path):
         txn.commit("DELETE")
     txn = table.start_transaction()
     txn.stage(msgspec.structs.replace(add, path="x.parquet", stats=None))
-    with pytest.raises(RequestError, match="number of rows"):
+    with pytest.raises(RequestError, match="row count"):
         txn.commit("WRITE")
     txn = table.start_transaction()
     metadata = table.snapshot().metadata
@@ -332,7 +332,7 @@ def test_a_partitioned_table_is_not_partitioned_by_another_column(tmp_path):
     table = create(tmp_path, partition_columns=["p"])
     statement = "CREATE OR REPLACE TABLE t (id BIGINT, p STRING) PARTITIONED BY (id) TBLPROPERTIES"
     properties = "('delta.enableIcebergCompatV2' = 'true')"
-    with pytest.raises(RequestError, match="cannot be by others"):
+    with pytest.raises(RequestError, match="partition columns cannot change"):
         run(parse_statement(f"{statement} {properties}"), table, None)
 
 

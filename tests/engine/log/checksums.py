@@ -48,11 +48,11 @@ def _iter_differences(checksum: VersionChecksum, state: TableState) -> Iterator[
     )
     for what, said, counted in numbers:
         if said is not None and said != counted:
-            yield f"The checksum counts {said} {what}, the log {counted}."
+            yield f"The checksum counts {said} {what}, but the log counts {counted}."
     if _identity(checksum.metadata) != _identity(state.metadata):
-        yield "The checksum has another metadata than the log."
+        yield "The metadata in the checksum differs from the log."
     if _demands(checksum.protocol) != _demands(state.protocol):
-        yield "The checksum has another protocol than the log."
+        yield "The protocol in the checksum differs from the log."
 
 
 def _identity(metadata: Metadata) -> tuple[Any, ...]:

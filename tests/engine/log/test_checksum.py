@@ -164,12 +164,16 @@ def test_a_broken_checksum_is_ignored(data: bytes):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("numFiles", 9, "9 files, the log 2"),
-        ("tableSizeBytes", 1, "1 bytes, the log 12"),
-        ("numDeletionVectorsOpt", 0, "0 deletion vectors, the log 1"),
-        ("numDeletedRecordsOpt", 9, "9 deleted rows, the log 3"),
-        ("protocol", {"minReaderVersion": 1, "minWriterVersion": 2}, "another protocol"),
-        ("metadata", {"id": "x", "schemaString": "{}"}, "another metadata"),
+        ("numFiles", 9, "9 files, but the log counts 2"),
+        ("tableSizeBytes", 1, "1 bytes, but the log counts 12"),
+        ("numDeletionVectorsOpt", 0, "0 deletion vectors, but the log counts 1"),
+        ("numDeletedRecordsOpt", 9, "9 deleted rows, but the log counts 3"),
+        (
+            "protocol",
+            {"minReaderVersion": 1, "minWriterVersion": 2},
+            "The protocol in the checksum differs",
+        ),
+        ("metadata", {"id": "x", "schemaString": "{}"}, "The metadata in the checksum differs"),
     ],
 )
 def test_a_checksum_that_lies_is_told_and_not_believed(field: str, value: object, said: str):

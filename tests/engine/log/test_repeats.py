@@ -97,7 +97,7 @@ def test_a_checkpoint_that_says_two_things_of_one_application_is_passed_over(kin
     said = [SetTransaction(app_id="x", version=version) for version in (1, 2)]
     write_kind(store, replace(state, set_transactions=dict(enumerate(said))), kind)
     assert load_table_state(store).set_transactions == {}
-    assert "two things of the application x" in caplog.text
+    assert "two different actions for the application x" in caplog.text
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

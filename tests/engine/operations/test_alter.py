@@ -59,7 +59,7 @@ def test_the_type_that_a_column_has_is_no_change_whatever_is_enabled(do_lightly,
     version = table.version()
     result = do_lightly("ALTER TABLE t ALTER COLUMN n TYPE INT")
     assert (result.version, table.version()) == (None, version)
-    assert result.message == "The schema is as asked already."
+    assert result.message == "The table already has this schema."
 
 
 def test_a_constraint_is_checked_against_the_rows_that_are_there(do, table):

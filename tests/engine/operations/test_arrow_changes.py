@@ -313,7 +313,7 @@ def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly)
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("INSERT INTO t (id) VALUES (x)", "no column x. No columns can be named here"),
+        ("INSERT INTO t (id) VALUES (x)", "no column x. Columns cannot be used here"),
         (
             "MERGE INTO t USING (VALUES (1, 2)) AS s (id, w) ON t.id = s.id"
             " WHEN MATCHED THEN UPDATE SET v = s.q",

@@ -112,7 +112,12 @@ def test_no_rows_add_nothing(do_lightly, pairs):
 
 
 REFUSED = {
-    "another name": (INSERT, {"other": FIRST}, UnknownNameError, "by their name in sources"),
+    "another name": (
+        INSERT,
+        {"other": FIRST},
+        UnknownNameError,
+        "the name given to them in sources",
+    ),
     "some columns": (
         "INSERT INTO t BY NAME SELECT id FROM s",
         {"s": FIRST},
@@ -144,10 +149,10 @@ REFUSED = {
         ColumnCountError,
         "nothing for v",
     ),
-    "no rows at all": (INSERT, {"fresh": 5}, RequestError, "no table of rows"),
+    "no rows at all": (INSERT, {"fresh": 5}, RequestError, "not a table"),
     "no columns": (INSERT, {"fresh": pa.table({})}, RequestError, "have no columns"),
     "an empty list": (INSERT, {"fresh": []}, RequestError, "columns and no rows"),
-    "rows that are none": (INSERT, {"fresh": [(1, "a")]}, RequestError, "no table of rows"),
+    "rows that are none": (INSERT, {"fresh": [(1, "a")]}, RequestError, "not a table"),
     "one name twice": (
         INSERT,
         {"fresh": pa.table({"id": [1], "ID": [2]})},
@@ -199,5 +204,5 @@ def test_given_rows_are_no_part_of_a_request():
     source = ArrowSource(FIRST, "fresh")
     source.validate()
     assert source.sql() == "SELECT * FROM fresh"
-    with pytest.raises(RequestError, match="live in the calling program alone"):
+    with pytest.raises(RequestError, match="exist only in the calling program"):
         source.as_json()

@@ -196,7 +196,7 @@ def test_a_clone_names_no_file_that_its_source_loses_before_the_commit(source, t
 def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_take_its_files(source, target):
     _empty_table(source)
     source.start_transaction().commit("VACUUM START", even_if_empty=True)
-    with pytest.raises(RequestError, match="has not said that it ended"):
+    with pytest.raises(RequestError, match="has not recorded its end"):
         _clone(target, source, version=3)
     source.start_transaction().commit("VACUUM END", even_if_empty=True)
     _clone(target, source, version=3)
@@ -318,7 +318,7 @@ def test_a_table_that_maps_columns_otherwise_is_not_replaced(source, tmp_path):
 
 @pytest.mark.parametrize("place", ["a source", "a source/inside"])
 def test_source_and_target_may_not_overlap(source, tmp_path, place):
-    with pytest.raises(RequestError, match="place of its own"):
+    with pytest.raises(RequestError, match="separate location"):
         _clone(handle(tmp_path, place), source, replace=True)
 
 

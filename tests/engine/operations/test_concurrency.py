@@ -138,7 +138,7 @@ def test_a_merge_reads_the_partitions_between_its_sources_bounds(
         if remedy.kind is RemedyKind.PARTITION_PREDICATE
     ]
     assert "`day = '…'`" in remedy.action
-    assert "between the lowest and the highest value" in remedy.reason
+    assert "between the lowest and the highest source value" in remedy.reason
 
 
 @pytest.mark.parametrize("other", ["MERGE", "INSERT"])

@@ -121,7 +121,7 @@ def test_protected_history_goes_at_once_or_not_at_all(do_lightly, table):
 def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
     _purge(do_lightly, table)
     last = table.version()
-    with pytest.raises(RequestError, match=f"version {last} still speaks of it.*25 hours"):
+    with pytest.raises(RequestError, match=f"version {last} still uses it.*25 hours"):
         do_lightly(f"{DROP} TRUNCATE HISTORY")
     _older(table, 26)
     result = do_lightly(f"{DROP} TRUNCATE HISTORY")
@@ -138,7 +138,7 @@ def test_protection_goes_with_the_history_it_guards(do_lightly, table):
     protection = "ALTER TABLE t DROP FEATURE checkpointProtection"
     with pytest.raises(RequestError, match="TRUNCATE HISTORY"):
         do_lightly(protection)
-    with pytest.raises(RequestError, match="still speaks of it"):
+    with pytest.raises(RequestError, match="still uses it"):
         do_lightly(f"{protection} TRUNCATE HISTORY")
     _older(table, 26)
     do_lightly(f"{protection} TRUNCATE HISTORY")
@@ -288,7 +288,7 @@ def test_v2_checkpoints_are_cut_off_with_the_history(do_lightly, empty_table):
     _create_table(do_lightly, checkpointPolicy="v2")
     checkpoint(empty_table.snapshot(), empty_table.clock.now_ms())
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
-    with pytest.raises(RequestError, match="version 0 still speaks of it"):
+    with pytest.raises(RequestError, match="version 0 still uses it"):
         do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")
     _older(empty_table, 26)
     do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")

@@ -37,7 +37,8 @@ OTHERS = (
     "SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
     "SET TBLPROPERTIES ('note' = 'x')",
     "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '7')",
-    "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true')",
+    "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' "
+    "= 'true')",
     "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
     f"UNSET TBLPROPERTIES ('{RESOLUTION_PROPERTY}')",
     "ADD COLUMN more STRING",
@@ -108,7 +109,7 @@ def test_a_write_passes_what_only_enables_a_feature_where_the_table_asks_for_it(
     assert info.in_commit_timestamp is not None
     assert info.in_commit_timestamp > before.timestamp_ms
     told = [(conflict.rule, conflict.how) for conflict in observer.resolved]
-    why = "it only enabled {}, which running writes need not heed"
+    why = "it only enabled {}, which does not affect running writes"
     assert told == [(Rule.PROTOCOL_CHANGED, why.format(feature)) for feature in ENABLEMENTS]
     [latest] = observer.resolved[-1].decision.winners[-1:]
     assert latest.verdicts[Rule.METADATA_CHANGED] is Verdict.RESOLVED

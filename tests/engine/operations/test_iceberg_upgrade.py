@@ -111,7 +111,7 @@ def test_an_empty_table_is_upgraded_without_spark(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (id BIGINT, m MAP<STRING, INT>)")
     assert do_lightly(UPGRADE).versions == (1, 2)
     assert read_with_all_clients(empty_table) == []
-    assert do_lightly(UPGRADE).message == "Iceberg clients can read the table already."
+    assert do_lightly(UPGRADE).message == "Iceberg clients can already read the table."
 
 
 def test_an_upgrade_that_stopped_is_taken_up(do_lightly, empty_table):

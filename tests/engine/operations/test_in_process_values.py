@@ -188,7 +188,7 @@ def test_char_columns_are_padded_without_spark(do_lightly, empty_table):
 
 def test_rows_that_spark_alone_can_number_need_spark(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (i BIGINT GENERATED ALWAYS AS IDENTITY, v INT) USING DELTA")
-    with pytest.raises(RequestError, match=r"needs Spark.*numbers its rows in i"):
+    with pytest.raises(RequestError, match=r"needs Spark.*has the identity column i"):
         do_lightly("INSERT INTO t (v) VALUES (1)")
     assert empty_table.version() == 0
 
@@ -223,7 +223,7 @@ def test_bytes_that_are_no_text_are_refused_as_a_partition(do_lightly, empty_tab
     do_lightly("CREATE TABLE t (id BIGINT, raw BINARY) USING DELTA PARTITIONED BY (raw)")
     do_lightly("INSERT INTO t VALUES (1, X'C3A9')")
     for statement in ("INSERT INTO t VALUES (2, X'61'), (3, X'FF')", "UPDATE t SET raw = X'C3'"):
-        with pytest.raises(RequestError, match="no UTF-8 text"):
+        with pytest.raises(RequestError, match="not valid UTF-8"):
             do_lightly(statement)
     assert empty_table.snapshot().to_arrow().to_pylist() == [{"id": 1, "raw": "é".encode()}]
     assert len(list(Path(empty_table.uri).rglob("*.parquet"))) == 1
@@ -250,7 +250,7 @@ def test_constraint_holds_however_its_property_is_spelled(do_lightly, empty_tabl
     do_lightly("INSERT INTO t VALUES (1, 1)")
     with pytest.raises(InvariantViolationError, match="Positive"):
         do_lightly("INSERT INTO t VALUES (0, 1)")
-    with pytest.raises(InvalidPropertyError, match="rows that are there"):
+    with pytest.raises(InvalidPropertyError, match="existing rows"):
         do_lightly("ALTER TABLE t SET TBLPROPERTIES ('Delta.constraints.k' = 'k > 0')")
     with pytest.raises(InvalidSchemaError, match="Positive"):
         do_lightly("ALTER TABLE t RENAME COLUMN id TO i")

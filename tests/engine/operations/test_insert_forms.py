@@ -40,7 +40,7 @@ def test_partition_and_default_give_values(do_lightly, empty_table, sql, row):
     [
         ("INSERT INTO t PARTITION (a = 1) (b) VALUES ('y')", "a is in PARTITION, and is no"),
         ("INSERT INTO t PARTITION (z = 1) (b) VALUES ('y')", "z is in PARTITION, and is no"),
-        ("INSERT INTO t PARTITION (p = 1) (b, P) VALUES ('y', 2)", "among the columns too"),
+        ("INSERT INTO t PARTITION (p = 1) (b, P) VALUES ('y', 2)", "also in the list of columns"),
         ("INSERT INTO t (g) VALUES (DEFAULT)", "g cannot be set to DEFAULT"),
         ("UPDATE t SET g = DEFAULT", "g cannot be set to DEFAULT"),
     ],
@@ -94,7 +94,7 @@ def test_one_statement_drops_vectors_that_are_switched_on(do_lightly, empty_tabl
     do_lightly("INSERT INTO t VALUES (1)")
     drop = "ALTER TABLE t DROP FEATURE deletionVectors"
     plan = do_lightly(drop, dry_run=True).plan
-    assert "would be switched off" in plan.summary
+    assert "would be disabled" in plan.summary
     assert len(do_lightly(drop).versions) == 3, "switched off, a checkpoint's version, dropped"
     snapshot = empty_table.snapshot()
     assert "deletionVectors" not in (snapshot.protocol.reader_features or [])

@@ -97,7 +97,7 @@ def test_the_guide_has_every_option_and_every_field_of_a_result(kind):
 
 def test_a_statement_that_reads_says_how_python_reads(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (id BIGINT)")
-    with pytest.raises(OnlyReadsError, match=r"in Python, at snapshot\(\)\.to_arrow\(\)"):
+    with pytest.raises(OnlyReadsError, match=r"In Python, use snapshot\(\)\.to_arrow\(\)"):
         run("SELECT id FROM t", empty_table)
     with pytest.raises(StatementError, match="The statement is empty"):
         run(" ", empty_table)

@@ -109,7 +109,8 @@ def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotte
     do_lightly, table
 ):
     do_lightly(
-        "ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 second')"
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 "
+        "second')"
     )
     for name in _files(table):
         if name.endswith(".parquet"):
@@ -135,7 +136,7 @@ def test_row_changes_of_a_retained_version_stay_however_long_its_job_took(do_lig
 def test_a_dry_run_lists_files_and_the_versions_that_would_be_lost(do_lightly, table):
     plan = do_lightly(NOW, dry_run=True).plan.as_dict()
     assert plan["file_count"] == 1
-    assert plan["files"][0]["reason"] == "removed from the table before the retention"
+    assert plan["files"][0]["reason"] == "removed from the table longer ago than the retention"
     assert plan["versions_lost"] == [[1, 1]]
     assert table.version() == 3
 

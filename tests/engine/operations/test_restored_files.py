@@ -52,7 +52,7 @@ def _ids(table):
 
 def test_a_version_is_not_restored_while_a_vacuum_deletes_its_files(do_lightly, table):
     def restore():
-        with pytest.raises(RequestError, match="has not said that it ended"):
+        with pytest.raises(RequestError, match="has not recorded its end"):
             do_lightly(Restore(version=1))
 
     meanwhile = While(restore)
@@ -66,7 +66,7 @@ def test_a_vacuum_that_begins_before_the_restore_lands_stops_it(do_lightly, tabl
         def staged(self, _txn):
             table.start_transaction().commit("VACUUM START", even_if_empty=True)
 
-    with pytest.raises(RequestError, match="began at version 3"):
+    with pytest.raises(RequestError, match="started at version 3"):
         do_lightly(Restore(version=1), observer=Begins())
     assert _ids(table) == [2]
 

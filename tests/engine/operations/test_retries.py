@@ -77,7 +77,7 @@ def test_a_statement_that_names_its_table_by_location_runs_there_alone(tmp_path,
     (tmp_path / "here-link").symlink_to(tmp_path / "here")
     name = spelling.format(tmp_path / "here", name="here")
     statement = parse_statement(f"TRUNCATE TABLE delta.`{name}`")
-    with pytest.raises(RequestError, match="is to run at"):
+    with pytest.raises(RequestError, match="is run on"):
         run(statement, elsewhere, None)
     assert elsewhere.snapshot().row_count == 1
     assert run(statement, here, None).version == 2

@@ -41,7 +41,9 @@ def test_each_step_is_a_commit_of_its_own_table(tables):
 
 
 def test_a_step_that_fails_lists_what_has_committed(tables):
-    with pytest.raises(ScriptError, match="What came before stays: step 1 committed") as caught:
+    with pytest.raises(
+        ScriptError, match="The steps before it stay committed: step 1 committed"
+    ) as caught:
         _run(tables, FIRST, WRONG, SECOND)
     assert caught.value.facts()["ended"] == [{"step": 1, "table": "a", "version": 1}]
     assert (caught.value.step, isinstance(caught.value.cause, RequestError)) == (2, True)

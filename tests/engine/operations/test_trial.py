@@ -157,7 +157,7 @@ def test_what_needs_spark_is_not_tried(write_record):
     )  # fmt: skip
     tried = try_write(optimize, TrialChange(), _limits())
     assert (tried.verdict, tried.needs_spark) == (Verdict.UNDECIDABLE, True)
-    assert tried.why == "OPTIMIZE needs Spark here, and trials run without it"
+    assert tried.why == "OPTIMIZE needs Spark here, and trials run without Spark"
 
 
 def test_a_trial_leaves_the_table_and_memory_as_they_were(write_record):

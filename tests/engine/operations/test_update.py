@@ -47,7 +47,7 @@ def test_a_value_that_the_column_cannot_store_is_refused(do):
     with pytest.raises(ValueNotParsedError, match="UPDATE: 'a' cannot be stored in id"):
         do("UPDATE t SET id = p")
     with pytest.raises(
-        SchemaMismatchError, match="id is of the type bigint, and its value is of the type date"
+        SchemaMismatchError, match="id has the type bigint, but its value has the type date"
     ):
         do("UPDATE t SET id = DATE '2026-01-01'")
 

@@ -200,8 +200,8 @@ def test_a_moment_that_does_not_fit_a_file_is_refused(text: str):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["P"], "partitioned by P, which its schema spells p"),
-        (["p", "q", "r"], "partitioned by q, r, which its schema does not have"),
+        (["P"], "partition column P is spelled p in the table's schema"),
+        (["p", "q", "r"], "partition column q, r is not in the table's schema"),
     ],
 )
 def test_partition_columns_are_those_of_the_schema_letter_by_letter(names, message):
@@ -214,7 +214,9 @@ def test_partition_columns_are_those_of_the_schema_letter_by_letter(names, messa
 def test_a_value_that_is_given_for_another_spelling_is_refused():
     assert partition_text({"p": "1", "P": "2"}, "p") == "1"
     assert partition_text({}, "p") is None
-    with pytest.raises(MalformedLogError, match="partition value for P, where the table has p"):
+    with pytest.raises(
+        MalformedLogError, match="partition value for P, but the table's partition column is p"
+    ):
         partition_text({"P": "1"}, "p")
 
 

@@ -92,7 +92,9 @@ def test_changes_whose_files_are_gone_say_what_can_help(store: MemoryStore):
         ("f", 4),
     ):
         store.delete(gone)
-        with pytest.raises(DataFileError, match=f"after version {version}, or put the") as refused:
+        with pytest.raises(
+            DataFileError, match=f"after version {version}, or restore the"
+        ) as refused:
             changes(store, version)
         assert "deletedFileRetentionDuration" in refused.value.remedy, gone
         assert "earlier version" not in str(refused.value), gone

@@ -74,7 +74,7 @@ def test_a_column_that_only_files_call_as_before_goes_on(replace_table):
 
 
 def test_values_that_do_not_fit_the_new_type_are_refused(replace_table):
-    with pytest.raises(RequestError, match="The column s has another type"):
+    with pytest.raises(RequestError, match="The column s has a different type"):
         read_changes(replace_table("i BIGINT, s INT", "name"), REPLACED)
 
 

@@ -198,7 +198,7 @@ def test_a_type_that_old_values_do_not_fit_is_refused(store):
     schema = StructType((StructField("id", LONG), StructField("name", LONG)))
     new = pa.table({"id": pa.array([1], pa.int64()), "name": pa.array([1], pa.int64())})
     write_commit(store, 2, metadata(schema), remove("a.parquet"), write_rows(store, "b.parquet", new))  # fmt: skip
-    with pytest.raises(RequestError, match="name has another type"):
+    with pytest.raises(RequestError, match="name has a different type"):
         difference(store)
 
 

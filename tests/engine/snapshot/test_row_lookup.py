@@ -43,5 +43,5 @@ def test_deleted_rows_and_those_beyond_the_file_are_left_out():
 
 
 def test_a_file_that_the_version_does_not_hold_is_named():
-    with pytest.raises(DataFileError, match=r"Version 1 does not hold the file b\.parquet"):
+    with pytest.raises(DataFileError, match=r"Version 1 does not contain the file b\.parquet"):
         read_rows_at(_snapshot(), "b.parquet", [1], ["n"])

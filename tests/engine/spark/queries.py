@@ -128,20 +128,20 @@ NOT_IN_SPARK = {
 
 REFUSED = {
     "SELECT name FROM people p WHERE EXISTS (SELECT person FROM orders WHERE person = p.id"
-    " GROUP BY person HAVING count(*) > 1)": "GROUP BY over a column of the query around",
+    " GROUP BY person HAVING count(*) > 1)": "GROUP BY and uses a column of the outer query",
     "SELECT name, (SELECT DISTINCT person FROM orders WHERE person = p.id) FROM people p": (
-        "DISTINCT over a column of the query around"
+        "DISTINCT and uses a column of the outer query"
     ),
     "SELECT name FROM people p WHERE id IN (SELECT person FROM orders WHERE id > p.age UNION ALL SELECT 1)": (
-        "UNION over a column of the query around"
+        "UNION and uses a column of the outer query"
     ),
     "SELECT name FROM people p WHERE EXISTS (SELECT id FROM orders EXCEPT SELECT p.id)": (
-        "EXCEPT over a column of the query around"
+        "EXCEPT and uses a column of the outer query"
     ),
-    "SELECT name FROM people p WHERE age > (SELECT max(p.age) FROM orders)": "where it may not",
+    "SELECT name FROM people p WHERE age > (SELECT max(p.age) FROM orders)": "where it cannot",
     "SELECT name FROM people p WHERE 1 IN (SELECT rank() OVER (ORDER BY p.id) FROM orders)": (
-        "where it may not"
+        "where it cannot"
     ),
-    "SELECT name FROM people p WHERE EXISTS (VALUES (p.id))": "where it may not",
+    "SELECT name FROM people p WHERE EXISTS (VALUES (p.id))": "where it cannot",
 }
 """Subqueries that Spark's SQL may take and the engine does not, and what it says of them."""

@@ -136,7 +136,7 @@ def test_a_table_without_a_feed_and_other_uses_are_refused(table, tmp_path):
         lambda: source.writer(source.schema(), overwrite=False),
         lambda: source.streamWriter(source.schema(), overwrite=False),
     ):
-        with pytest.raises(RequestError, match="as a stream alone"):
+        with pytest.raises(RequestError, match="only as a stream"):
             use()
 
 

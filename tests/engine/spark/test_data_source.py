@@ -198,13 +198,18 @@ def test_an_abort_after_failed_tasks_removes_what_the_others_wrote(ddl):
 
 RULES = [
     ("id BIGINT NOT NULL, p STRING", {"p": "string"}, InvariantViolationError, "NOT NULL of id"),
-    ("id BIGINT", {"id": "string"}, SchemaMismatchError, "is a bigint, and the data has a string"),
-    ("id BIGINT", {"id": "long", "n": "long"}, SchemaMismatchError, "n, which the table lacks"),
+    (
+        "id BIGINT",
+        {"id": "string"},
+        SchemaMismatchError,
+        "has the type bigint, but the data has the type string",
+    ),
+    ("id BIGINT", {"id": "long", "n": "long"}, SchemaMismatchError, "n, but the table does not"),
     (
         "id BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY",
         {"id": "long"},
         RequestError,
-        "numbers its rows in k.*foreachBatch",
+        "has the identity column k.*foreachBatch",
     ),
 ]
 
@@ -244,12 +249,12 @@ def test_columns_are_generated_and_defaulted_as_the_table_says(ddl):
 
 OPTIONS = [
     ({}, "no path to the table"),
-    ({"path": "memory://m/t"}, "another process's memory"),
-    ({"path": "/t", "replaceWhere": "id = 1"}, "does not know the option replacewhere"),
-    ({"path": "/t", "mergeSchema": "true"}, "does not know the option mergeschema"),
+    ({"path": "memory://m/t"}, "the memory of another process"),
+    ({"path": "/t", "replaceWhere": "id = 1"}, "has no option replacewhere"),
+    ({"path": "/t", "mergeSchema": "true"}, "has no option mergeschema"),
     ({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2026-01-01"}, "cannot both be given"),
     ({"path": "/t", "startingVersion": "first"}, "not a whole number"),
-    ({"path": "/t", "maxFilesPerTrigger": "0"}, "no batch could hold a file"),
+    ({"path": "/t", "maxFilesPerTrigger": "0"}, "no batch could contain a file"),
     ({"path": "/t", "maxBytesPerTrigger": "many"}, "not a size"),
     ({"path": "/t", "ignoreDeletes": "yes"}, "Use true or false"),
 ]

@@ -85,7 +85,7 @@ def test_a_pattern_cannot_keep_a_core_busy(spark):
 
 @pytest.mark.parametrize(
     ("pattern", "reason"),
-    [("a\\", "before something else"), ("_" * (MAX_WILDCARDS + 1), "wildcards")],
+    [("a\\", "before a character other than"), ("_" * (MAX_WILDCARDS + 1), "wildcards")],
 )
 def test_a_pattern_of_a_row_that_spark_cannot_match_fails_by_name(spark, pattern, reason):
     with pytest.raises(PySparkException, match=reason):

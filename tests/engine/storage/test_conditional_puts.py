@@ -60,7 +60,7 @@ def test_a_commit_is_refused_where_it_could_be_overwritten(careless):
     store = open_store("s3://lake/t", _options(careless))
     store.put_if_absent("part-0.parquet", b"rows")
     for _ in range(2):
-        with pytest.raises(StorageError, match="one would be lost unseen"):
+        with pytest.raises(StorageError, match="one commit would be lost"):
             store.put_if_absent(COMMIT, b"{}")
     assert [*careless.objects] == ["/lake/t/part-0.parquet"]
 

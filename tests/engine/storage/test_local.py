@@ -204,7 +204,11 @@ def test_a_name_that_no_file_can_take_is_said_at_once(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "c")
-    for path, kind in (("a", "a directory"), ("b", "a symbolic link"), ("c", "no regular file")):
+    for path, kind in (
+        ("a", "a directory"),
+        ("b", "a broken symbolic link"),
+        ("c", "not a regular file"),
+    ):
         with pytest.raises(StorageError, match=f"{path} of .* is {kind}") as caught:
             store.put_if_absent(path, b"x")
         assert not isinstance(caught.value, FileExistsAlreadyError)

@@ -211,7 +211,7 @@ def test_a_container_is_one_place_under_every_name_of_its_account():
     assert not is_same_place(named, "abfss://c@b.dfs.core.windows.net/t")
     assert not is_same_place(named, "az://c/other")
     assert not is_same_place(named, "s3://c/t")
-    with pytest.raises(RequestError, match="may be one table"):  # a read of itself, unnoticed
+    with pytest.raises(RequestError, match="may be the same table"):  # a read of itself, unnoticed
         is_same_place(named, "az://c/t")
 
 

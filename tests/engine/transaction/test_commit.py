@@ -380,7 +380,7 @@ def test_a_file_is_not_live_under_two_deletion_vectors(removes):
     txn.commit("DELETE")
     wrong = table.start_transaction()
     stage(wrong, *removes, data_file("a", stats=stats, deletion_vector=second))
-    with pytest.raises(RequestError, match="another deletion vector"):
+    with pytest.raises(RequestError, match="a second deletion vector"):
         wrong.commit("DELETE")
     right = table.start_transaction()
     stage(

@@ -60,7 +60,7 @@ def test_a_data_file_that_is_gone_stops_the_commit(phase):
     table = new_table()
     txn = table.start_transaction(observer=Deleting(phase, table.store, "b"))
     stage(txn, data_file("a"), data_file("b"))
-    with pytest.raises(StagedFilesGoneError, match=r"1 of the 2 files .* b .* nothing was commit"):
+    with pytest.raises(StagedFilesGoneError, match=r"1 of the 2 files .* b. Nothing was commit"):
         txn.commit("WRITE")
     assert table.version() == 0
 

@@ -84,7 +84,7 @@ def test_of_a_table_only_name_and_description_are_edited(root, world):
     assert {"name", "description"} <= fields
     others = {field.name for field in Table._meta.fields} - {"name", "description"}
     assert not fields & others
-    assert "0 columns at the top" in text
+    assert "0 top-level columns" in text
 
 
 def test_a_grant_says_who_gave_it(root, world):

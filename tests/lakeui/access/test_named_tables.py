@@ -53,7 +53,7 @@ def _create_schedule(table, sql, owner):
         parameters=command.parameters(),
         statement=statement_of(command, table),
         owner=owner,
-        note=f"There is no table {SECRET} to read from.",
+        note=f"The source table {SECRET} does not exist.",
     )
 
 

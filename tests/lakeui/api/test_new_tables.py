@@ -99,7 +99,7 @@ def test_a_job_outside_the_roots_is_told_which_part_of_it_is(client_for, table):
     refused = problem(client_for("admin").post(address, {"sql": sql}, format="json"), 422)
     (fault,) = refused["errors"]
     assert (refused["code"], fault["field"]) == ("LAKE_PATH_OUTSIDE_ROOT", "source.uri")
-    assert fault["remedy"] == "Have its root added to SOURCE_ROOTS."
+    assert fault["remedy"] == "Ask an administrator to add its root to SOURCE_ROOTS."
     Table.objects.update(uri="/elsewhere")
     refused = problem(client_for("admin").post(address, {"kind": "optimize"}, format="json"), 422)
     assert [error["field"] for error in refused["errors"]] == ["table"]

@@ -66,7 +66,7 @@ def test_the_tokens_of_whoever_left_are_listed_and_revoked(olga, capsys):
     ("arguments", "message"),
     [
         (("nobody",), "There is no active user nobody"),
-        (("olga", "--role", "admin"), "olga is operator: the token cannot be admin"),
+        (("olga", "--role", "admin"), "olga is operator, so the token cannot have the role admin"),
         (("olga", "--days", "0"), "from 1 to 365"),
         (("olga", "--revoke", "x"), "olga has no token x"),
     ],

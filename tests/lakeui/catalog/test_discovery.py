@@ -143,7 +143,7 @@ def test_a_directory_whose_name_is_not_in_utf8_is_told_and_passed_over(lake, set
     assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
     assert discovery.unreadable == 1
     told = [one.problem for one in list_below(lake) if one.problem]
-    assert told == ["The name of the directory d\N{REPLACEMENT CHARACTER} is not in UTF-8."]
+    assert told == ["The name of the directory d\N{REPLACEMENT CHARACTER} is not valid UTF-8."]
 
 
 def test_directories_of_a_store_in_memory_are_found():
@@ -314,7 +314,7 @@ def test_the_command_lists_registers_and_says_how_to_go_on(lake):
 def test_the_command_tells_what_was_refused(lake):
     new_table(lake / "eu/orders")
     text = output(str(lake), "--naming", "{name}", "--register")
-    assert "refused: The name orders or the place" in text
+    assert "refused: The name orders or the location" in text
     assert Table.objects.count() == 3
 
 
@@ -382,7 +382,7 @@ def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, djan
     django_user_model.objects.update(is_superuser=False)
     repeat_due(discovery.finished_at + timedelta(hours=6))
     search(discovery.pk)
-    assert "may not register tables" in refresh(discovery).problem
+    assert "may no longer register tables" in refresh(discovery).problem
     assert "late.one" in list_found(discovery)
     assert not Table.objects.filter(name="late.one").exists()
 

@@ -98,7 +98,7 @@ def test_a_key_that_does_not_fit_names_the_field(orders, key, field):
 
 def test_a_table_has_one_primary_key_and_no_name_twice(orders):
     declare_key(orders, Key(kind="primary", columns=("order_id",), name="k"), None)
-    with pytest.raises(RequestError, match="primary key already"):
+    with pytest.raises(RequestError, match="already has a primary key"):
         declare_key(orders, Key(kind="primary", columns=("status",), name="other"), None)
     with pytest.raises(RequestError, match="called k already"):
         declare_key(

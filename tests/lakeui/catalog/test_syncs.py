@@ -142,7 +142,7 @@ def test_nothing_is_registered_while_read_only(client, place, settings):
 
 
 def test_a_table_that_cannot_be_read_is_tried_less_and_less_often(place, settings):
-    every = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    every = settings.CELERY_BEAT_SCHEDULE["sync the mirror of every table"]["schedule"]
     table, now = request_registration(str(place)), timezone.now()
     for tries, seconds in ((1, 2 * every), (3, 8 * every), (40, 900)):
         for waited, is_due in ((seconds - 5, False), (seconds + 5, True)):

@@ -70,7 +70,7 @@ def _collect_advice(lost: Conflict) -> dict[str, object]:
 def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(conflict):
     advised = _collect_advice(conflict)["narrow"]
     assert (advised.verdict, advised.condition) == ("passes", "order_date > '2026-09-28'")
-    assert "not even opened: 20 of 46 are left." in advised.text
+    assert "not read: 20 of 46 are left." in advised.text
     command = parse_statement(advised.sql)
     assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
     rest = "(order_date <= '2026-09-28' OR order_date IS NULL)"

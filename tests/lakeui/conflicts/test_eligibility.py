@@ -121,8 +121,12 @@ MAPPING, CLOCK = "delta.columnMapping.mode", "delta.enableInCommitTimestamps"
             "changeDataFeed",
             "writers below version 4 of the protocol",
         ),
-        ({CLOCK: "true"}, "inCommitTimestamp", "writers that do not know"),
-        ({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", "readers and writers that do not know"),
+        ({CLOCK: "true"}, "inCommitTimestamp", "writers that do not support"),
+        (
+            {"delta.checkpointPolicy": "v2"},
+            "v2Checkpoint",
+            "readers and writers that do not support",
+        ),
     ],
 )
 def test_any_property_that_needs_a_feature_upgrades_the_protocol(properties, feature, locked_out):
@@ -142,7 +146,7 @@ def test_column_mapping_is_not_said_to_be_undone():
     )
     unset = impact_of_command(mapped, "unset_properties", {"keys": [MAPPING]})
     assert (unset.undone_by, unset.locked_out) == ((), ())
-    assert "cannot be switched off" in unset.irreversible[0]
+    assert "cannot disable" in unset.irreversible[0]
 
 
 def test_serializable_is_told_to_add_conflicts():

@@ -279,4 +279,4 @@ def test_a_subquery_over_the_table_itself_is_no_source_of_a_merge(table):
     writes(table, ("DELETE", "order_id IN (SELECT order_id FROM sales.b)", 2))
     subquery = line(eligibility_report(table).of_writes, "subquery")
     assert subquery.rewrite == ""
-    assert subquery.fix.startswith("Write what the subquery reads to a table of its own")
+    assert subquery.fix.startswith("First write the subquery's result to a separate table")

@@ -121,5 +121,5 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("explain", str(tmp_path / "none"))
     (tmp_path / "empty").write_text("")
-    with pytest.raises(CommandError, match="nothing to explain"):
+    with pytest.raises(CommandError, match="The text is empty"):
         call_command("explain", str(tmp_path / "empty"))

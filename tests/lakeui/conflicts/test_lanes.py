@@ -74,7 +74,7 @@ def test_a_running_attempt_says_what_it_would_become(table, django_user_model):
     JobAttempt.objects.create(job=job, number=2, started_at=NOON, read_version=1)
     [running] = swim_lane(table).running
     assert (running.lane, running.operation, running.percent) == ("etl-nightly", "MERGE", 25)
-    assert running.ending == "1 version to be checked when it commits"
+    assert running.ending == "1 version to check when it commits"
     Commit.objects.filter(version=2).update(is_blind_append=True)
     assert swim_lane(table).running[0].ending == "if it committed now: v3, nothing to resolve"
     assert swim_lane(table, 0, 1).running == ()

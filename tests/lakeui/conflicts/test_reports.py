@@ -324,7 +324,7 @@ def test_one_conflict_told_twice_is_one():
         ("FileAlreadyExistsException at s3://b/_delta_log", []),
         ("Cannot commit: Base metadata location is not same", ["Apache Iceberg"]),
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", ["one checkpoint"]),
-        ("DeltaError: Generic DeltaTable error: Version mismatch", ["snapshot was behind"]),
+        ("DeltaError: Generic DeltaTable error: Version mismatch", ["an old snapshot"]),
     ],
 )
 def test_what_is_no_conflict_is_told_by_what_it_is(text, recognised):

@@ -112,7 +112,7 @@ def _output(*arguments: str) -> str:
 def test_the_command_says_what_is_forgotten_and_leaves_the_files(lake, table, by):
     before = sorted(lake.rglob("*"))
     said = _output(getattr(table, by))
-    assert "sales.orders is not on the list any more." in said
+    assert "sales.orders is no longer registered." in said
     assert "Forgotten: 2 versions, 1 job, 1 conflict, 1 role." in said
     assert f"untouched at {lake / 'orders'}" in said
     assert not Table.objects.exists()

@@ -56,5 +56,5 @@ def test_a_follow_up_that_could_not_be_asked_for_stands_in_the_log_of_the_write(
     failed = FollowUp(COMPACTION, None, "LAKE_READ_ONLY", "Nothing may be written.")
     note_unasked(write, OperationResult(1, follow_up=failed))
     event = write.events.get(level="warning")
-    assert event.message == "Small files stay as they are: Nothing may be written."
+    assert event.message == "Small files were not compacted: Nothing may be written."
     assert event.data == {"error_code": "LAKE_READ_ONLY"}

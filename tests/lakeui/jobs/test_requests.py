@@ -320,7 +320,7 @@ def test_a_clone_is_a_row_and_a_job_over_a_table_one_may_read(table, maintainer)
     )
     assert (job.kind, job.queue, job.table.version) == ("clone", "light", None)
     assert job.statement == "CREATE TABLE crm.clone SHALLOW CLONE sales.orders VERSION AS OF 3"
-    with pytest.raises(RequestError, match="makes no table"):
+    with pytest.raises(RequestError, match="does not create a table"):
         request_create(name="x", kind="optimize", parameters={}, requested_by=maintainer)
 
 

@@ -115,7 +115,7 @@ def test_a_schedule_waits_while_its_last_job_runs(nightly):
     [
         ({"cron": "every night"}, "is not a cron schedule", False),
         ({"parameters": {"where": 7}}, "where", True),
-        ({"parameters": [7]}, "An internal error", True),
+        ({"parameters": [7]}, "Internal error", True),
         ({"max_retries": 30_000}, "retries", True),
     ],
 )
@@ -160,7 +160,7 @@ def test_an_owner_who_may_no_longer_is_refused_each_time(nightly, owner):
     make_due(nightly)
     assert fire_due() == 0
     nightly.refresh_from_db()
-    assert "needs the right" in nightly.note
+    assert "requires the right" in nightly.note
 
 
 def test_a_schedule_at_rest_does_not_fire_nor_make_up_for_it(nightly):

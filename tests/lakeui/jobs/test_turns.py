@@ -129,4 +129,4 @@ def test_a_sweep_asks_a_broker_that_is_down_once(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
     create_waiting_jobs(tmp_path, 5)
     assert send_overdue() == 0
-    assert JobEvent.objects.filter(message__startswith="The broker cannot be reached").count() == 1
+    assert JobEvent.objects.filter(message__startswith="The broker is unreachable").count() == 1

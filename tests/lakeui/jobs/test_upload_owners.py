@@ -192,4 +192,4 @@ def test_pages_and_rest_refuse_another_s_file_without_an_accident(table, upload,
     answer = client.post(f"/api/v1/tables/{table.pk}/jobs/", body, "application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "LAKE_UPLOAD_NOT_FOUND")
     shown = client.post("/jobs/new/", {"table": table.pk, "kind": "sql", "step": "run", **body})
-    assert "no uploaded file of yours" in shown.content.decode()
+    assert "no uploaded file at" in shown.content.decode()

@@ -50,7 +50,7 @@ def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead, comman
     code, _, lines = outcome(start(command, tmp_path, DATABASE_URL=dead))
     assert (code, len(lines)) == (1, 1), lines
     assert lines[0].startswith("CommandError: The database is unreachable: ")
-    assert lines[0].endswith("Check DATABASE_URL and that the database runs.")
+    assert lines[0].endswith("Check DATABASE_URL and that the database is running.")
     assert "hunter22" not in lines[0]
 
 
@@ -104,4 +104,4 @@ def test_a_wait_for_a_job_ends_with_the_database_but_the_job_does_not(tmp_path, 
         code, _, lines = outcome(waiting)
     assert code == 5, lines
     assert lines[-1].startswith("CommandError: The database is unreachable. Job ")
-    assert lines[-1].endswith("goes on; only the wait for it ended.")
+    assert lines[-1].endswith("continues. Only the wait has ended.")

@@ -93,7 +93,7 @@ def test_a_table_inside_one_of_the_demo_holds_it(demo, admin):
     (outer / "_delta_log").mkdir()
     inner = outer / "mine"
     (inner / "_delta_log").mkdir(parents=True)
-    with pytest.raises(RequestError, match="mine is a table inside"):
+    with pytest.raises(RequestError, match="The table mine is inside"):
         remove_demo(admin)
     assert inner.is_dir()
     assert Table.objects.filter(name="sales.orders").exists()
@@ -105,7 +105,7 @@ def test_a_table_inside_one_of_the_demo_holds_it(demo, admin):
 def test_a_demo_that_is_being_made_stops_and_goes_when_its_jobs_have_ended(demo, admin):
     DemoStep.objects.filter(position__gt=5).update(state=DemoStep.State.WAITING)
     Job.objects.filter(pk=Job.objects.first().pk).update(state=Job.State.RUNNING)
-    with pytest.raises(RequestError, match="1 job of the demo did not end yet"):
+    with pytest.raises(RequestError, match="1 job of the demo must end first"):
         remove_demo(admin)
     jobs = Job.objects.count()
     assert not advance()

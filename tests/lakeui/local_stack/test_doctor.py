@@ -166,7 +166,7 @@ def test_a_root_that_is_not_there_is_named(settings, tmp_path):
     settings.TABLE_ROOTS = [str(tmp_path)]
     assert checkup.roots_problem() == ""
     settings.TABLE_ROOTS = [str(tmp_path / "gone")]
-    assert checkup.roots_problem() == f"{tmp_path / 'gone'} is no directory."
+    assert checkup.roots_problem() == f"{tmp_path / 'gone'} is not a directory."
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,10 @@ def test_a_root_that_is_not_there_is_named(settings, tmp_path):
 def test_a_bucket_whose_jars_are_missing_is_named(settings, tmp_path, monkeypatch, root, name):
     monkeypatch.setenv("SPARK_JARS", "")
     settings.TABLE_ROOTS, settings.SPARK_CONNECTORS = [root], tmp_path
-    assert checkup.jar_problem() == f"Spark cannot read {root}: the jars of {name} are not here."
+    assert (
+        checkup.jar_problem()
+        == f"Spark cannot read {root}, because the jars of {name} are missing."
+    )
     monkeypatch.setenv("SPARK_JARS", "/opt/jars/a.jar")
     assert checkup.jar_problem() == ""
 
@@ -282,10 +285,10 @@ def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words)
 def test_a_server_of_lineage_that_is_away_or_hangs_is_told_in_time(settings, monkeypatch, dead):
     monkeypatch.setattr(checkup, "_LONG_S", 0.3)
     settings.LINEAGE_URL = f"http://127.0.0.1:{dead}"
-    assert checkup.lineage_problem() == "Lineage goes nowhere: Connection refused."
+    assert checkup.lineage_problem() == "Lineage events cannot be sent: Connection refused."
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings.LINEAGE_URL = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert checkup.lineage_problem() == "Lineage goes nowhere: no answer within 0.3 s."
+        assert checkup.lineage_problem() == "Lineage events cannot be sent: no answer within 0.3 s."
 
 
 def test_a_file_of_lineage_is_checked_and_not_made(settings, tmp_path):
@@ -302,6 +305,6 @@ def test_a_file_of_lineage_is_checked_and_not_made(settings, tmp_path):
     assert "Is a directory" in checkup.lineage_problem()
     os.mkfifo(tmp_path / "pipe")
     settings.LINEAGE_URL = (tmp_path / "pipe").as_uri()
-    assert "no regular file" in checkup.lineage_problem()
+    assert "not a regular file" in checkup.lineage_problem()
     settings.LINEAGE_URL = "ftp://elsewhere"
     assert "OPENLINEAGE_URL cannot be used" in checkup.lineage_problem()

@@ -170,7 +170,7 @@ def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
     assert message["title"] == "OPTIMIZE on sales.orders failed"
     (item,) = message["items"]
     assert item["table"] == table.name
-    assert item["text"] == "The disk is full. Open the job for its log, then retry it."
+    assert item["text"] == "The disk is full. Open the job, read its log, then retry it."
     assert item["url"] == f"https://lake.example/jobs/{job.pk}/"
 
 
@@ -403,7 +403,7 @@ def test_a_message_that_cannot_be_made_is_given_up_too(channel):
     AlertDelivery.objects.filter(pk=delivery.pk).update(content=["no message"])
     deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
-    assert delivery.error == "the message could not be made (TypeError)"
+    assert delivery.error == "the message could not be created (TypeError)"
     deliver(channel.pk, clock_at(NOON + 25 * HOUR))
     delivery.refresh_from_db()
     assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
@@ -698,7 +698,7 @@ def test_another_secret_key_leaves_a_channel_that_says_so(channel, settings):
     settings.SECRET_KEY = "another key, of thirty-two characters"
     deliver(channel.pk, clock_at(NOON))
     delivery.refresh_from_db()
-    assert "sealed by another SECRET_KEY" in delivery.error
+    assert "encrypted with another SECRET_KEY" in delivery.error
 
 
 def test_a_new_secret_signs_from_then_on(channel, webhook):

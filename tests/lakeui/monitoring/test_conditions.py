@@ -259,7 +259,7 @@ def test_many_tables_that_fail_alike_or_are_late_have_one_cause(client):
     for number in range(21):
         make_table(f"t{number}", mirrored_at=now - LONG_AGO)
     told = client.get("/api/v1/attention/").json()
-    assert [item["title"] for item in told["items"]] == ["21 tables were not synced lately"]
+    assert [item["title"] for item in told["items"]] == ["21 tables were not synced recently"]
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_failed_at=now)
     make_table("other", mirror_error_code="DELTA_LOG_MALFORMED", mirror_failed_at=now)
     told = client.get("/api/v1/attention/").json()

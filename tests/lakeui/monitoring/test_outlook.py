@@ -66,7 +66,7 @@ def test_conditions_on_different_rows_or_partitions_do_not_conflict():
     [landed] = outlook(table, "delete", ONE_ROW, landed="DELETE", predicate="(order_id = 2)").landed
     assert (landed.verdict, landed.forecast.why) == (
         Verdict.NEVER,
-        "no row fits both conditions",
+        "no row matches both conditions",
     )
     parted = make_table(
         "parted",
@@ -76,7 +76,7 @@ def test_conditions_on_different_rows_or_partitions_do_not_conflict():
     [landed] = outlook(
         parted, "delete", where, landed="DELETE", predicate="order_date = '2026-11-19'"
     ).landed
-    assert landed.forecast.why == "the conditions name different partitions"
+    assert landed.forecast.why == "the conditions select different partitions"
 
 
 def test_an_append_from_another_table_reads_nothing_of_its_own():

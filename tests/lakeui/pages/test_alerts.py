@@ -98,7 +98,7 @@ def test_a_rule_is_made_changed_and_removed(admin):
     assert "20 minutes in 24 h" in body
     assert 'value="20"' in body
     late = rule_of(channel, **{"rule-threshold": "3", "rule-name": "other"})
-    assert "threshold of its own" in admin.post("/monitoring/alerts/rules/", late).content.decode()
+    assert "fixed threshold" in admin.post("/monitoring/alerts/rules/", late).content.decode()
     assert "Remove it" in admin.get(f"/monitoring/alerts/?remove_rule={rule.pk}").content.decode()
     admin.post(f"/monitoring/alerts/rules/{rule.pk}/remove/")
     assert not AlertRule.objects.exists()

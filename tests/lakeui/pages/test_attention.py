@@ -30,7 +30,7 @@ def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(client_for):
         delete_writer="gdpr-eraser", rows_at_most=5120, at=timezone.now(),
     )  # fmt: skip
     body = body_of(client_for("viewer"))
-    assert "Up to 5,120 rows may have outlived an erasure in sales.orders" in body
+    assert "Up to 5,120 rows may have survived a DELETE in sales.orders" in body
     assert "appended in v9 while gdpr-eraser was deleting customer_id = 7." in body
     assert "orders that append after v10" in body
     Erasure.objects.filter(pk=row.pk).update(settled_by=12)

@@ -121,11 +121,11 @@ def test_who_cancelled_or_retried_a_job_is_on_the_trail(client_for, lake):
     lost = make_job(lake.table, state="conflicted")
     client.post(f"/jobs/{lost.pk}/rerun/")
     body = client.get(f"/audit/?table={lake.table.pk}").content.decode()
-    assert "asked to cancel" in body
+    assert "cancellation requested" in body
     assert "retried" in body
     rows = client.get(f"/api/v1/audit/?table={lake.table.pk}").json()["items"]
     assert {(row["who"], row["did"]) for row in rows if row["did"]} == {
-        ("owner", "asked to cancel"),
+        ("owner", "cancellation requested"),
         ("owner", "retried"),
     }
 

@@ -67,7 +67,7 @@ def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(client_fo
 
 
 def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(client_for, conflict_of_job):
-    why = "MERGE needs Spark here, and trials run without it"
+    why = "MERGE needs Spark here, and trials run without Spark"
     trials = _create_trials(conflict_of_job, as_it_was="undecidable")
     client = client_for("viewer")
     assert "Try again" in _page(client, conflict_of_job)
@@ -128,7 +128,7 @@ def test_a_job_runs_again_in_place_and_its_outcome_shows_there(client_for, confl
     )
     done = client.get(f"/conflicts/{conflict_of_job.pk}/rerun/", headers=HTMX)
     assert done.status_code == 286
-    assert "It has committed as" in " ".join(done.content.decode().split())
+    assert "It has already committed as" in " ".join(done.content.decode().split())
     assert "<form" not in done.content.decode()
 
 
@@ -138,8 +138,8 @@ def test_one_rule_says_of_both_pages_that_a_request_runs_again(client_for, confl
     retried.refresh_from_db()
     retry_job(retried, people["owner"])  # a rerun of the rerun
     page = client_for("owner").get(f"/conflicts/{conflict_of_job.pk}/")
-    assert page.context["reruns"].obstacle == "It runs again now."
-    with pytest.raises(RequestError, match="It runs again now"):
+    assert page.context["reruns"].obstacle == "It is running again now."
+    with pytest.raises(RequestError, match="It is running again now"):
         rerun_conflict(conflict_of_job, people["owner"])
     assert Job.objects.filter(retry_of=conflict_of_job.job).count() == 1
 
@@ -237,8 +237,8 @@ def test_who_may_not_write_sees_the_ways_and_runs_none(client_for, conflict_of_j
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"job": None}, "It was no job of this installation"),
-        ({"table": None}, "It was no job of this installation"),
+        ({"job": None}, "It was not a job of this installation"),
+        ({"table": None}, "It was not a job of this installation"),
     ],
 )
 def test_what_cannot_run_again_from_here_says_why(client_for, conflict_of_job, changed, said):
@@ -250,7 +250,7 @@ def test_what_cannot_run_again_from_here_says_why(client_for, conflict_of_job, c
 
 def test_a_job_that_has_not_ended_is_not_run_beside_itself(client_for, conflict_of_job):
     Job.objects.filter(pk=conflict_of_job.job_id).update(state=Job.State.RUNNING)
-    assert "it tries again by itself" in _page(client_for("owner"), conflict_of_job)
+    assert "The job retries by itself" in _page(client_for("owner"), conflict_of_job)
 
 
 def test_the_numbers_are_said_in_words(lake):
@@ -259,7 +259,7 @@ def test_the_numbers_are_said_in_words(lake):
     conflict.read_version = 4793
     text = "\n".join(set_words(conflict, decision_of(conflict)))
     assert "This UPDATE read 212 files of the 1,204 in v4793 by 1 condition." in text
-    assert "It was to change 46 files by deletion vectors (812,406 rows in all)" in text
+    assert "It was going to change 46 files with deletion vectors (812,406 rows in all)" in text
     assert (
         f"this UPDATE changes 4,118 and v{conflict.winning_version} took 212; 1,006 rows had been"
         " deleted before" in text
@@ -271,10 +271,10 @@ def test_files_without_a_row_in_common_have_no_sum_of_rows(lake):
     conflict, decision = lake.conflict, story_decision()
     conflict.row_count = 340
     apart = tuple(replace(file, common_count=0) for file in decision.shared_files)
-    assert "So both touched" in "\n".join(set_words(conflict, decision))
+    assert "In total, both changed" in "\n".join(set_words(conflict, decision))
     text = "\n".join(set_words(conflict, replace(decision, shared_files=apart)))
     assert "none is in both." in text
-    assert "So both touched" not in text
+    assert "In total, both changed" not in text
     many = replace(decision, shared_files=(*apart, *apart, *apart, *apart, *apart)[:4])
     assert "The table of files lists 1 more file." in "\n".join(set_words(conflict, many))
 
@@ -292,7 +292,7 @@ def test_huge_and_missing_numbers_read_as_sentences_too(lake):
         table_files=None,
     )
     text = "\n".join(set_words(lake.conflict, decision))
-    assert "read the whole table, so every change of it counts." in text
+    assert "read the whole table, so every change to it counts." in text
     assert "remove 2 files (9,223,372,036,854,775,807 rows in all) and add 1 file." in text
     assert "changed no file." in text
     assert set_words(lake.conflict, None) == ()

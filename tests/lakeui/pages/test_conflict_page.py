@@ -115,7 +115,7 @@ def test_every_row_that_both_sides_touched_is_counted(client_for, lake):
     facts = ConflictFacts(
         *("sales.orders", 1, 2, Rule.READ_FILE_REMOVED, Subclass.ROW_LEVEL_CHANGES),
         *(side, replace(side, operation="DELETE", version=2)),
-        files=(file,), file_count=1, row_count=943, row_level="both sides touch the same rows",
+        files=(file,), file_count=1, row_count=943, row_level="both writes concern the same rows",
     )  # fmt: skip
     error = ConcurrentDeleteReadException(facts)
     lost = record_aborted(error, table=lake.table, origin=AttemptOrigin(attempt=1))
@@ -343,10 +343,10 @@ def test_labels_of_rows_that_would_lie_on_each_other_are_hidden_in_narrow_window
 @pytest.mark.parametrize(
     ("rule", "how", "cell", "said"),
     [
-        (Rule.READ_FILE_REMOVED, "rows that both delete left out, rows read", "rows left out", "1 file"),
+        (Rule.READ_FILE_REMOVED, "rows that both delete are counted once, rows read", "rows not compared", "1 file"),
         (Rule.READ_FILE_REMOVED, "deletion vectors merged", "other rows", "1 file"),
-        (Rule.PROTOCOL_CHANGED, "it only enabled v2Checkpoint, which running writes need not heed",
-         "features enabled", "No file is in both: v2 changed the table's definition alone."),
+        (Rule.PROTOCOL_CHANGED, "it only enabled v2Checkpoint, which does not affect running writes",
+         "features enabled", "No file is in both, because v2 changed only the table's definition."),
     ],
 )  # fmt: skip
 def test_a_resolved_conflict_says_by_what(client_for, lake, rule, how, cell, said):
@@ -362,5 +362,5 @@ def test_a_resolved_conflict_says_by_what(client_for, lake, rule, how, cell, sai
     assert how in body
     assert cell in body
     assert said in " ".join(set_words(conflict, decision))
-    assert "sharing a file decided" not in body
+    assert "both writes changed the same file" not in body
     assert "0 files and went through" not in body

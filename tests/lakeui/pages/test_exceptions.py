@@ -35,7 +35,7 @@ def test_the_page_rest_and_the_guide_say_the_same_of_each_exception(client_for, 
         assert f"| {listed} |" in docs
     assert told["subclasses"] == {str(name): text for name, text in SUBCLASS_MEANINGS.items()}
     assert TRANSACTIONS_ELSEWHERE in docs
-    assert "a newer engine may be needed" in body
+    assert "you may need a newer engine" in body
 
 
 def test_every_check_raises_an_exception_of_the_guide():
@@ -78,6 +78,6 @@ def test_an_aborted_transaction_of_databricks_is_explained(client_for, db):
     text = (
         "[MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT] The transaction was aborted."
     )
-    assert "roll it back" in parse_report(text).recognised[0]
+    assert "Roll it back" in parse_report(text).recognised[0]
     body = client_for("viewer").post("/conflicts/explain/", {"text": text}).content.decode()
-    assert "roll it back" in body
+    assert "Roll it back" in body

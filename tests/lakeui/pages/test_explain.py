@@ -56,7 +56,7 @@ def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction
     assert "added 14 files to" in body
     assert "would have ignored 18,204 new rows" in body
     assert "Check 5 of 7" in body
-    assert "no blind append" in body
+    assert "not a blind append" in body
     assert "The stream resumes from its checkpoint" in body
 
 
@@ -77,11 +77,8 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(client_for, lake, text
     job = make_job(lake.table, "optimize")
     make_conflict(lake.table, **common, current_operation="OPTIMIZE", job=job)
     body = post_text(client_for("viewer"), text)
-    assert (
-        "30 days: 1 of 2 aborted writes of this pair would have passed; of 1 what is recorded"
-        in body
-    )
-    assert "The pair was aborted once here in 24 h" in body
+    assert "30 days: 1 of 2 aborted writes of this pair would have passed; 1 " in body
+    assert "This pair was aborted once here in 24 h" in body
     assert "partition, not rows: the table is partitioned by order_date" in body
 
 
@@ -134,7 +131,7 @@ def test_a_stranger_learns_nothing_of_the_table(client_for, lake, text):
 @pytest.mark.parametrize(
     ("pasted", "status", "words"),
     [
-        ("", 400, "There is nothing to explain"),
+        ("", 400, "The text is empty"),
         ("nothing of the kind", 200, "No conflict of a Delta writer was recognised"),
         (
             "java.io.FileNotFoundException: x",

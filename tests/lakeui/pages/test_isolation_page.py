@@ -142,7 +142,7 @@ def test_a_viewer_cannot_set_and_is_told_who_can(client_for, page):
     ("query", "said"),
     [
         ("clustering=nothing", "There is no column nothing"),
-        ("clustering=order_id,order_id", "at most 4 columns, each once"),
+        ("clustering=order_id,order_id", "at most 4 different columns"),
     ],
 )
 def test_columns_that_cannot_be_are_told(client_for, page, query, said):

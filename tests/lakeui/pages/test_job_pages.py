@@ -111,7 +111,7 @@ def test_a_transaction_of_statements_names_where_there_are_some(client_for, lake
 def test_a_statement_that_explains_leads_to_a_dry_run(client_for, lake):
     sql = "EXPLAIN DELETE FROM sales.orders"
     body = new(client_for("owner"), lake.table, step="check", sql=sql).content.decode()
-    assert "ask for a dry run" in body
+    assert "request a dry run" in body
     assert "Look there" not in body
 
 
@@ -331,7 +331,7 @@ def test_what_destroys_is_run_again_by_the_name_of_the_table(client_for, lake):
     assert "Rows or history may be gone afterwards." in body
     assert 'name="confirm"' in body
     refused = client.post(f"/jobs/{done.pk}/rerun/", {"confirm": "sales.order"}, **HTMX)
-    assert "Type sales.orders to confirm; nothing was queued." in refused.content.decode()
+    assert "Type sales.orders to confirm. Nothing was queued." in refused.content.decode()
     assert not Job.objects.filter(retry_of=done).exists()
     rerun(client, done, confirm="sales.orders")
     assert Job.objects.filter(retry_of=done).exists()

@@ -127,7 +127,7 @@ def test_each_filter_of_the_lanes_can_be_removed(client_for, lake, path):
 def test_running_ones_stand_on_top_with_what_they_would_meet(client_for, lake, path):
     first = _rows(_body(client_for("viewer"), path))[0]
     assert "running, 44 %" in first
-    assert "1 version to be checked when it commits" in first
+    assert "1 version to check when it commits" in first
 
 
 def test_a_long_window_is_paged(client_for, lake, path):

@@ -204,7 +204,7 @@ def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(client_for, 
     lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
     lake.table.save()
     page = client_for("viewer").post(address, {"version": "3", "where": "id = = 3"}, follow=True)
-    assert "The condition was not understood" in page.text
+    assert "The condition is not valid" in page.text
     assert 'value="id = = 3"' in page.text
     assert not Preview.objects.exists()
     later = client_for("viewer").post(

@@ -173,5 +173,5 @@ def test_what_the_protocol_does_not_take_back_is_said(client_for, table):
     table.version = 6
     table.save()
     newest = client_for("viewer").get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"][0]
-    assert "column mapping is not switched off" in newest["obstacle"]
+    assert "column mapping cannot be disabled" in newest["obstacle"]
     assert all("columnMapping" not in json.dumps(change) for change in newest["revert"])

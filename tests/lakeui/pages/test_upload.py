@@ -120,7 +120,7 @@ def test_what_cannot_be_is_refused_and_nothing_queued(client_for, send_file, fie
     ("content", "said"),
     [
         (b"a,b\n\xff\xff\n", "not UTF-8"),
-        (b"\n", "holds no rows"),
+        (b"\n", "has no rows"),
         (",".join(f"c{n}" for n in range(100_000)).encode(), "columns: 10,000 is the limit"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Local accounts switched off, and settings by which nobody could sign in."""
+"""Local accounts switched off, and settings by which nobody can sign in."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -52,14 +52,14 @@ def test_a_person_of_the_provider_is_let_in(come, no_local_accounts, client):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"LOCAL_ACCOUNTS": False}, "nobody could sign in"),
+        ({"LOCAL_ACCOUNTS": False}, "nobody can sign in"),
         ({"OIDC_ISSUER": "http://id.example.org"}, "https"),
         ({"OIDC_ISSUER": "https://id.example.org"}, "OIDC_CLIENT_ID"),
         (
             {"OIDC_ISSUER": "https://i.example", "OIDC_CLIENT_ID": "x", "OIDC_SCOPES": "email"},
             "openid",
         ),
-        ({"SIGN_ON_ROLES": {"a": "boss"}}, "'boss' is no role"),
+        ({"SIGN_ON_ROLES": {"a": "boss"}}, "'boss' is not a role"),
         ({"SIGN_ON_ROLES": ["a"]}, "no JSON object"),
         ({"PROXY_USER_HEADER": "X-User", "PROXY_ADDRESSES": ["here"]}, "PROXY_ADDRESSES"),
         ({"SIGN_ON_SESSION_HOURS": 0}, "SIGN_ON_SESSION_HOURS"),

@@ -277,7 +277,7 @@ def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider)
     provider.claims["groups"] = ["choir"]
     check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     provider.claims["groups"] = None
-    check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "has the provider send groups")
+    check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "configure the provider to send groups")
     assert not User.objects.exists()
 
 
@@ -348,7 +348,7 @@ def test_a_disabled_account_stays_out(client, come):
     come()
     client.logout()
     User.objects.update(is_active=False)
-    check_refusal(client, come(), "LAKE_SIGN_ON_DISABLED", "make it active again")
+    check_refusal(client, come(), "LAKE_SIGN_ON_DISABLED", "activate it")
 
 
 def test_a_name_that_no_account_can_have_is_refused(client, come, provider):

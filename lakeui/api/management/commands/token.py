@@ -14,28 +14,41 @@ from lakeui.catalog.roles import Role
 
 
 class Command(BaseCommand):
-    help = "Make a token for the REST API and print it once, or list and revoke those of a user."
+    help = "Create a token for the REST API and print it once, or list and revoke a user's tokens."
 
     def add_arguments(self, parser: CommandParser) -> None:
         labels = [role.label for role in Role]
-        parser.add_argument("username", help="whose token; a service account of its own is best")
-        parser.add_argument("--name", default="command line", help="what will use it")
+        parser.add_argument(
+            "username", help="the user of the token, preferably a separate service account"
+        )
+        parser.add_argument(
+            "--name", default="command line", help="the program that will use the token"
+        )
         parser.add_argument("--role", choices=labels, default=Role.VIEWER.label)
-        parser.add_argument("--days", type=int, default=30, help=f"until it expires, to {MAX_DAYS}")
+        parser.add_argument(
+            "--days", type=int, default=30, help=f"days until the token expires, up to {MAX_DAYS}"
+        )
         parser.add_argument(
             "--create-account",
             action="store_true",
-            help="make the account if there is none: in the role's group, unable to sign in",
+            help="create the account if it does not exist, in the role's group and unable to "
+            "sign in",
         )
-        parser.add_argument("--list", action="store_true", help="the user's tokens, no new one")
-        parser.add_argument("--revoke", metavar="ID", help="a token's id, or all; no new one")
+        parser.add_argument(
+            "--list", action="store_true", help="list the user's tokens instead of creating one"
+        )
+        parser.add_argument(
+            "--revoke",
+            metavar="ID",
+            help="revoke the token with this id, or all, instead of creating one",
+        )
 
     def handle(self, *args: object, **options: object) -> None:
         del args
         role = Role.from_label(str(options["role"]))
         days = int(str(options["days"]))
         if role is None or not 1 <= days <= MAX_DAYS:
-            msg = f"--days is a number from 1 to {MAX_DAYS}."
+            msg = f"--days must be a number from 1 to {MAX_DAYS}."
             raise CommandError(msg)
         with transaction.atomic():
             username = str(options["username"])
@@ -50,7 +63,10 @@ class Command(BaseCommand):
     def _make(self, user: User, role: Role, days: int, name: str) -> None:
         own = highest_role(user)
         if own is None or role > own:
-            msg = f"{user.username} is {own.label if own else 'in no group'}: the token cannot be {role.label}."
+            msg = (
+                f"{user.username} is {own.label if own else 'in no group'}, so the token "
+                f"cannot have the role {role.label}."
+            )
             raise CommandError(msg)
         _, secret = ApiToken.objects.create(
             user=user, expiry=timedelta(days=days), name=name[:100], role=role
@@ -58,7 +74,7 @@ class Command(BaseCommand):
         self.stdout.write(secret)
         until = timezone.now() + timedelta(days=days)
         self.stderr.write(
-            f"{role.label} of {user.username} until {until:%Y-%m-%d}; not shown again."
+            f"{role.label} of {user.username} until {until:%Y-%m-%d}. It is not shown again."
         )
 
     def _list(self, user: User) -> None:
@@ -94,11 +110,11 @@ def _account(username: str, role: Role | None) -> User:
         user = User.objects.create_user(username)  # without a password: nobody can sign in with it
         user.groups.add(Group.objects.get_or_create(name=role.label)[0])
     if user is not None and not user.is_active:
-        msg = f"The account {username} is not active: an administrator can make it so again."
+        msg = f"The account {username} is not active. An administrator can activate it."
         raise CommandError(msg)
     if user is None:
         msg = (
-            f"There is no active user {username}: give --create-account to make a service account."
+            f"There is no active user {username}. Use --create-account to create a service account."
         )
         raise CommandError(msg)
     return user

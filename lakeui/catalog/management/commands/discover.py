@@ -33,20 +33,26 @@ class Command(BaseCommand):
         parser.add_argument(
             "--catalog",
             metavar="NAMES",
-            help="the tables of Spark's session catalog instead (Hive's metastore): 'sales.*'",
+            help="search Spark's session catalog (Hive's metastore) instead of a root: 'sales.*'",
         )
-        parser.add_argument("--match", default="", help="only paths like this: 'sales/*'")
         parser.add_argument(
-            "--naming", default="{path}", help="names from {path}, {name} and {parent}"
+            "--match", default="", help="only paths that match this pattern: 'sales/*'"
         )
-        parser.add_argument("--register", action="store_true", help="register what is not yet")
+        parser.add_argument(
+            "--naming",
+            default="{path}",
+            help="a pattern for names, with {path}, {name} and {parent}",
+        )
+        parser.add_argument(
+            "--register", action="store_true", help="register the tables that are not registered"
+        )
         parser.add_argument(
             "--limit",
             type=int,
             default=settings.DISCOVER_MAX_DIRECTORIES,
-            help="examine at most so many directories",
+            help="the maximum number of directories to examine",
         )
-        parser.add_argument("--after", default="", help="go on after this directory")
+        parser.add_argument("--after", default="", help="continue after this directory")
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
     def handle(self, *args: object, **options: object) -> None:
@@ -84,7 +90,7 @@ class Command(BaseCommand):
 
     def _list_catalog(self, options: dict[str, object]) -> None:
         if options["root"]:
-            msg = "Give a root or --catalog, not both."
+            msg = "Use either a root or --catalog."
             raise CommandError(msg)
         rows = _read_catalog_tables(str(options["catalog"]))
         if options["register"]:
@@ -106,7 +112,7 @@ class Command(BaseCommand):
         directories = "1 directory" if len(examined) == 1 else f"{len(examined):,} directories"
         self.stdout.write(f"{count_noun(len(rows), 'table')} in {directories}.")
         if answer["after"] is not None:
-            self.stdout.write(f"There are more: go on with --after '{answer['after']}'.")
+            self.stdout.write(f"There are more tables. Continue with --after '{answer['after']}'.")
 
 
 def _read_catalog_tables(pattern: str) -> list[dict[str, str]]:
@@ -117,7 +123,11 @@ def _read_catalog_tables(pattern: str) -> list[dict[str, str]]:
     )
     answer = (done.stdout.splitlines() or [""])[-1]
     if done.returncode:
-        why = json.loads(answer) if answer.startswith('"') else "Its program ended: see above."
+        why = (
+            json.loads(answer)
+            if answer.startswith('"')
+            else "Its program ended. See the output above."
+        )
         msg = f"Spark's catalog cannot be read. {why} Check SPARK_CONF_DIR/hive-site.xml."
         raise CommandError(msg)
     rows = []

@@ -10,11 +10,13 @@ from lakeui.catalog.models import Table
 
 
 class Command(BaseCommand):
-    help = "Mirror what the logs have and the database has not; of one table, or of all."
+    help = "Sync the mirror of one table or of all tables with their logs."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("table", nargs="?", default="", help="its name; all of them without")
-        parser.add_argument("--rebuild", action="store_true", help="forget the mirror first")
+        parser.add_argument(
+            "table", nargs="?", default="", help="the table's name; all tables by default"
+        )
+        parser.add_argument("--rebuild", action="store_true", help="delete the mirror first")
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
     def handle(self, *args: object, **options: object) -> None:

@@ -9,11 +9,11 @@ from lakeui.catalog.registration import register_table
 
 
 class Command(BaseCommand):
-    help = "Register a Delta table that lies under TABLE_ROOTS, and mirror its log."
+    help = "Register a Delta table under TABLE_ROOTS, and mirror its log."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("uri", help="its directory or URL")
-        parser.add_argument("--name", default="", help="what to call it")
+        parser.add_argument("--name", default="", help="its name here")
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
     def handle(self, *args: object, **options: object) -> None:

@@ -20,12 +20,13 @@ CONFLICT_FOUND = 3
 
 class Command(BaseCommand):
     help = (
-        "Explain a conflict error of delta-spark, Databricks or delta-rs, or a log that holds one."
+        "Explain a conflict error of delta-spark, Databricks or delta-rs, or a log that "
+        "contains one."
     )
     requires_migrations_checks = False
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", help="a file that holds the error; - for standard input")
+        parser.add_argument("file", help="a file that contains the error, or - for standard input")
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
     def handle(self, *args: object, **options: object) -> None:
@@ -80,7 +81,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     reported = facts["conflict"]
     if reported is None:
         recognised = "; ".join(facts["recognised"]) or "nothing"
-        return [f"No write conflict was found in it. What was recognised: {recognised}."]
+        return [f"No write conflict was found in the text. It contains {recognised}."]
     shown = {
         "conflict": reported["exception"] or reported["code"],
         "code": ".".join(part for part in (reported["code"], reported["subclass"]) if part),

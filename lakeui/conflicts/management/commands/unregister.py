@@ -12,7 +12,7 @@ from lakeui.conflicts.unregistration import RecordCounts, unregister_table
 
 
 class Command(BaseCommand):
-    help = "Forget a table and what is on record of it here. Its files and its log are not touched."
+    help = "Unregister a table and delete its records here. Its files and its log stay unchanged."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("table", help="its name, or its directory or URL as registered")
@@ -31,15 +31,15 @@ class Command(BaseCommand):
                 json.dumps({"name": table.name, "uri": table.uri, "forgotten": asdict(kept)})
             )
             return
-        self.stdout.write(f"{table.name} is not on the list any more.")
+        self.stdout.write(f"{table.name} is no longer registered.")
         self.stdout.write(f"Forgotten: {_describe_counts(kept)}.")
-        self.stdout.write(f"Its files lie untouched at {table.uri}.")
+        self.stdout.write(f"Its files are unchanged at {table.uri}.")
 
 
 def _get_table(text: str) -> Table:
     table = table_called(text)
     if table is None:
-        msg = f"No table is called {text}. The page Tables lists the names."
+        msg = f"No table is called {text}. The Tables page lists all names."
         raise CommandError(msg)
     return table
 
@@ -47,4 +47,4 @@ def _get_table(text: str) -> Table:
 def _describe_counts(kept: RecordCounts) -> str:
     counts = asdict(kept).items()
     said = (f"{count:,} {what[:-1] if count == 1 else what}" for what, count in counts if count)
-    return ", ".join(said) or "nothing but its name"
+    return ", ".join(said) or "only its name"

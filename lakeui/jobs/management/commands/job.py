@@ -30,16 +30,22 @@ _POLL_S = 0.2
 
 class Command(BaseCommand):
     help = (
-        "Request a job for a statement. With --wait it ends with the job: 0 succeeded, 1 failed or"
-        " refused, 3 aborted by a concurrent commit, 4 cancelled, 5 not ended in time, or"
-        " the database was gone meanwhile."
+        "Request a job for a statement. With --wait, the exit code is 0 if the job "
+        "succeeded, 1 if it failed or was refused, 3 if a concurrent commit aborted it, 4 if "
+        "it was cancelled, and 5 if it did not end in time or the database became "
+        "unreachable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("statement", help="SQL, or several statements with ; between them")
-        parser.add_argument("--table", default="", help="which table, if not the one it names")
+        parser.add_argument("statement", help="a SQL statement, or several separated by semicolons")
         parser.add_argument(
-            "--as", dest="username", default="", help="on whose behalf; else the system's"
+            "--table", default="", help="the table, if the statement does not name it"
+        )
+        parser.add_argument(
+            "--as",
+            dest="username",
+            default="",
+            help="the user on whose behalf it runs; the system by default",
         )
         parser.add_argument(
             "--wait",
@@ -47,18 +53,16 @@ class Command(BaseCommand):
             type=float,
             const=float("inf"),
             metavar="SECONDS",
-            help="until the job has ended, or so long",
+            help="wait until the job has ended, or up to this many seconds",
         )
-        parser.add_argument("--dry-run", action="store_true", help="plan it, write nothing")
-        parser.add_argument(
-            "--retries", type=int, default=0, help="times to go on after a conflict"
-        )
-        parser.add_argument("--time-limit", type=int, default=0, help="seconds it may run")
+        parser.add_argument("--dry-run", action="store_true", help="plan the job without writing")
+        parser.add_argument("--retries", type=int, default=0, help="retries after a conflict")
+        parser.add_argument("--time-limit", type=int, default=0, help="time limit in seconds")
         parser.add_argument("--reason", default="", help="for the audit log")
         parser.add_argument(
             "--idempotency-key",
             default="",
-            help="the same key of the same person (--as), within a day, is the same job",
+            help="the same key and user (--as) within a day return the same job",
         )
         parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
@@ -66,7 +70,7 @@ class Command(BaseCommand):
         del args
         statement = str(options["statement"])
         if options["idempotency_key"] and not options["username"]:
-            msg = "An idempotency key is a person's: say whose with --as."
+            msg = "An idempotency key belongs to a user. Add --as."
             raise CommandError(msg)
         try:
             job = request_job(
@@ -97,10 +101,10 @@ class Command(BaseCommand):
                 clock.pause(_POLL_S)
                 job.refresh_from_db()
         except KeyboardInterrupt as error:
-            msg = f"Job {job.pk} is still running; only the wait for it ended."
+            msg = f"Job {job.pk} is still running. Only the wait has ended."
             raise CommandError(msg, returncode=130) from error
         except Error as error:
-            msg = f"The database is unreachable. Job {job.pk} goes on; only the wait for it ended."
+            msg = f"The database is unreachable. Job {job.pk} continues. Only the wait has ended."
             raise CommandError(msg, returncode=STILL_AT_IT) from error
 
     def _show(self, job: Job, *, as_json: bool) -> None:
@@ -131,11 +135,11 @@ def _table(name: str, statement: str) -> Table:
     """
     text = name or _first_name(parse_request(statement)[0])
     if not text:
-        msg = "The statement names no table: name it with --table."
+        msg = "The statement names no table. Use --table."
         raise CommandError(msg)
     table = table_called(text)
     if table is None:
-        msg = f"No table is called {text}: register it, or name another with --table."
+        msg = f"No table is called {text}. Register it, or choose another with --table."
         raise CommandError(msg)
     return table
 
@@ -157,5 +161,5 @@ def _person(username: str) -> User | None:
 
 def _describe_end(job: Job) -> str:
     if job.is_active:
-        return f"Job {job.pk} is still {job.state}; it goes on."
+        return f"Job {job.pk} is still {job.state}. It continues."
     return f"Job {job.pk} {job.state}: {job.error_message or job.error_code or 'by request'}"

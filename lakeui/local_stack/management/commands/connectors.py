@@ -21,8 +21,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         names = [connector.name for connector in CONNECTORS.values()]
-        parser.add_argument("connector", nargs="*", help=f"of {', '.join(names)}; all, if none")
-        parser.add_argument("--fetch", action="store_true", help="fetch the jars by Maven")
+        parser.add_argument(
+            "connector", nargs="*", help=f"connectors to use, of {', '.join(names)}; all by default"
+        )
+        parser.add_argument("--fetch", action="store_true", help="fetch the jars with Maven")
 
     def handle(self, *args: object, **options: object) -> None:
         del args
@@ -30,7 +32,7 @@ class Command(BaseCommand):
         names = [str(name) for name in list(options["connector"] or by_name)]  # type: ignore[call-overload]
         unknown = [name for name in names if name not in by_name]
         if unknown:
-            msg = f"There is no connector {unknown[0]}: name one of {', '.join(by_name)}."
+            msg = f"There is no connector {unknown[0]}. Use one of {', '.join(by_name)}."
             raise CommandError(msg)
         try:
             for name in names:

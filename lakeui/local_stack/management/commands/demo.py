@@ -15,7 +15,9 @@ class Command(BaseCommand):
     help = "Fill the demo lake with jobs for the running workers, or remove it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--remove", action="store_true", help="say what goes with the demo")
+        parser.add_argument(
+            "--remove", action="store_true", help="list what is removed with the demo"
+        )
         parser.add_argument("--yes", action="store_true", help="with --remove: remove it")
 
     def handle(self, *args: object, **options: object) -> None:
@@ -32,7 +34,7 @@ class Command(BaseCommand):
             clock.pause(_LOOK_AGAIN_S)
         for step in DemoStep.objects.filter(state=DemoStep.State.FAILED):
             self.stdout.write(f"{step.title}: {step.message}")
-        self.stdout.write("The demo lake is as full as it gets.")
+        self.stdout.write("The demo lake is complete.")
 
     def _remove(self, *, confirmed: bool) -> None:
         demo = demo_of_installation()
@@ -45,7 +47,7 @@ class Command(BaseCommand):
             f"{demo.schedule_count} schedules of these tables"
         )
         if not confirmed:
-            self.stdout.write("Nothing was removed: add --yes.")
+            self.stdout.write("Nothing was removed. Add --yes to remove the demo.")
             return
         try:
             remove_demo(None)

@@ -10,7 +10,10 @@ from lakeui.local_stack.checkup import findings, place_of
 
 
 class Command(BaseCommand):
-    help = "Check every part of this installation. Exit code 0: all works; 1: something does not."
+    help = (
+        "Check every part of this installation. The exit code is 0 if everything works, and "
+        "1 otherwise."
+    )
     requires_system_checks: list[str] = []
     requires_migrations_checks = False
 

@@ -10,19 +10,17 @@ from lakeui.local_stack.login_links import make_link_token
 
 
 class Command(BaseCommand):
-    help = "Print a link that signs a user in, once and within an hour."
+    help = "Print a link that signs a user in. It works once, within an hour."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", nargs="?", default="admin")
-        parser.add_argument(
-            "--base-url", help="where the web server answers, if not where it did last"
-        )
+        parser.add_argument("--base-url", help="the URL of the web server; its last URL by default")
 
     def handle(self, *args: object, **options: object) -> None:
         del args
         user = User.objects.filter(username=options["username"], is_active=True).first()
         if user is None:
-            msg = f"There is no active user {options['username']}: create one with createsuperuser."
+            msg = f"There is no active user {options['username']}. Create one with createsuperuser."
             raise CommandError(msg)
         path = reverse("login-link", args=[make_link_token(user)])
         base = str(options["base_url"] or read_url(settings.LAKEUI_HOME))

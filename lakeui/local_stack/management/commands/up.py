@@ -25,10 +25,12 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8000, help="of the web server (8000)")
-        parser.add_argument("--no-demo", action="store_true", help="make no demo tables")
+        parser.add_argument("--port", type=int, default=8000, help="port of the web server (8000)")
+        parser.add_argument("--no-demo", action="store_true", help="create no demo tables")
         parser.add_argument(
-            "--no-spark", action="store_true", help="look only: no Java needed, no jobs on rows"
+            "--no-spark",
+            action="store_true",
+            help="run without Spark: needs no Java, and runs no jobs on rows",
         )
 
     def handle(self, *args: object, **options: object) -> None:
@@ -39,12 +41,12 @@ class Command(BaseCommand):
                 demo = spark and not options["no_demo"]
                 self._run(cast("int", options["port"]), spark=spark, demo=demo)
         except AlreadyRunningError:
-            msg = f"The stack of {settings.LAKEUI_HOME} runs already: stop that one first (Ctrl-C)."
+            msg = f"The stack of {settings.LAKEUI_HOME} is already running. Stop it first (Ctrl-C)."
             raise CommandError(msg) from None
 
     def _run(self, port: int, *, spark: bool, demo: bool) -> None:
         if left := end_orphans(settings.LAKEUI_HOME):
-            msg = f"Processes of an earlier start do not end: {left}. Find out why, and end them."
+            msg = f"Processes of an earlier start do not end: {left}. End them."
             raise CommandError(msg)
         if faults := list(problems(port, spark=spark)):
             raise CommandError("\n".join(faults))
@@ -61,26 +63,24 @@ class Command(BaseCommand):
             is_there = stack.wait_for_web(port)
             if not stack.is_stopping:
                 if not is_there:
-                    self._say(f"The web server is unreachable so far: see {_LOGS / 'web.log'}.")
+                    self._say(f"The web server has not answered yet. See {_LOGS / 'web.log'}.")
                 self._welcome(f"http://{HOST}:{port}", link, demo=demo)
             stack.run()
         finally:
             self._say("Stopping …")
             left = stack.stop()
-        self._say(f"These processes would not end: {left}" if left else "Everything has stopped.")
+        self._say(f"These processes did not end: {left}" if left else "Everything has stopped.")
 
     def _welcome(self, url: str, link: str, *, demo: bool) -> None:
         self._say(f"lakeui answers at {url}/")
         self._say(f"Sign in with this link (once, within an hour): {url}{link}")
         self._say(f"Another link: {command_name()} login_link")
         if own := [root for root in settings.TABLE_ROOTS if root != str(settings.LAKE_HOME)]:
-            self._say(f"Your tables may lie under: {', '.join(own)}")
+            self._say(f"Your tables can be under: {', '.join(own)}")
         self._say(f"Logs: {_LOGS}")
         if demo:
-            self._say(
-                "The demo lake is filled by real Spark jobs; the overview shows how far it is."
-            )
-        self._say("Ctrl-C ends everything.")
+            self._say("Spark jobs are filling the demo lake. The overview shows the progress.")
+        self._say("Press Ctrl-C to stop everything.")
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)

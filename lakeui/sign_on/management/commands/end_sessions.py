@@ -7,7 +7,9 @@ from lakeui.sign_on.sessions import end_all
 
 
 class Command(BaseCommand):
-    help = "Sign a person out of every browser. Their tokens stay: see manage.py token --revoke."
+    help = (
+        "Sign a person out of every browser. Their tokens stay valid. See manage.py token --revoke."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")

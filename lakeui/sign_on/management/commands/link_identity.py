@@ -10,12 +10,14 @@ from lakeui.sign_on.people import link
 
 
 class Command(BaseCommand):
-    help = "Let a subject of the OpenID provider, or of a proxy, sign in to an account; or list."
+    help = "Link a subject of the OpenID provider or of a proxy to an account, or list the links."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")
-        parser.add_argument("--subject", default="", help="as the page of the refusal shows it")
-        parser.add_argument("--issuer", default="", help="OIDC_ISSUER if left out; proxy for one")
+        parser.add_argument("--subject", default="", help="the subject, as shown on the error page")
+        parser.add_argument(
+            "--issuer", default="", help="the issuer; OIDC_ISSUER by default, and proxy for a proxy"
+        )
         parser.add_argument("--remove", action="store_true", help="unlink the subject")
 
     def handle(self, *args: object, **options: object) -> None:
