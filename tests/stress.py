@@ -12,6 +12,7 @@ It ends with 1 if a part failed, with 3 if parts are left.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / "var" / "stress.json"
 SEEDS, SEEDS_OF_A_PART = 12_000, 1_000
 RULES_OF_A_PART = 4
+_LARGER = re.compile(r"from tests\.shares import .*\b(Run|pairs|share)\b")
+_HERE = "not e2e and not interop and not s3"
 _PASSED, _FAILED = "passed", "failed"
 # the older form of the report holds what tests record of themselves; the newer one warns of it
 _QUIET = ("-n", "0", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1")
@@ -101,13 +104,15 @@ def _histories() -> Iterable[Part]:
 
 
 def _list_marked() -> Iterable[Part]:
-    """The files of tests marked `stress`."""
+    """The files of tests marked `stress`; whole where tests loop over more cases in a hunt."""
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         text = path.read_text("utf-8")
-        if "mark.stress" in text or "one_in(" in text:
+        is_larger = _LARGER.search(text) is not None
+        if is_larger or "mark.stress" in text or "one_in(" in text:
             name = path.relative_to(ROOT).as_posix()
             alone = "spark" in text or "start_worker" in text
-            yield Part(f"`{name}`", name, (name, "-m", "stress"), alone=alone)
+            marks = _HERE if is_larger else "stress"
+            yield Part(f"`{name}`", name, (name, "-m", marks), alone=alone)
 
 
 def _properties() -> Iterable[Part]:

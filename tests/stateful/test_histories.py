@@ -19,7 +19,7 @@ from tests.stateful.properties import EVERYTHING, is_looked_into
 from tests.stateful.surroundings import history_of
 from tests.stateful.typed_values import TYPES
 
-COUNT = int(os.environ.get("HISTORIES", "200"))
+COUNT = int(os.environ.get("HISTORIES", "100"))
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
 CHUNK, LONG_CHUNK = 100, 40
 PATIENCE_S = 3600 if EVERYTHING else 300  # a long hunt gives way to everything else

@@ -24,6 +24,7 @@ from engine.operations.run import run
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -40,7 +41,7 @@ def table(tmp_path) -> DeltaTable:
     return DeltaTable.create(str(tmp_path / "t"), SCHEMA, properties=properties)
 
 
-@pytest.mark.parametrize("in_process_bytes", [0, RunOptions().in_process_bytes])
+@pytest.mark.parametrize("in_process_bytes", one_in(2, [0, RunOptions().in_process_bytes]))
 @pytest.mark.parametrize("commits", [16, pytest.param(200, marks=LARGE)])
 def test_eight_writers_of_different_rows_of_one_file_all_commit(
     commits: int,

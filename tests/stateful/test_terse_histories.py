@@ -10,13 +10,15 @@ from collections import Counter
 
 import pytest
 
+from tests.shares import Run
 from tests.stateful.history import Played, begin, create, forget, go_on
 from tests.stateful.judge import check
 from tests.stateful.surroundings import history_of
 from tests.stateful.terse_store import TerseStore
 from tests.stateful.weather import FakeClock
 
-COUNT, CHUNK = int(os.environ.get("TERSE_HISTORIES", "60")), 30
+COUNT = int(os.environ.get("TERSE_HISTORIES", "60" if Run.is_hunt else "30"))
+CHUNK = 30
 
 
 @pytest.mark.timeout(300)

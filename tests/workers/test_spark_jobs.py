@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from django.contrib.auth.models import User
 from django.db import transaction
+from rest_framework.test import APIClient
 
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
@@ -19,7 +22,9 @@ from lakeui.jobs.cancel_retry import cancel_job
 from lakeui.jobs.models import Job, JobAttempt, JobStage, WorkerReport
 from lakeui.jobs.requests import request_create, request_job
 from tests.engine.made_tables import write_commit, write_rows
+from tests.engine.operations.own_names import FORMS, ROWS, SHADOWS
 from tests.services import WorkerProcess, wait_until
+from tests.shares import share
 from tests.workers.test_job_lifecycle import (
     another_active_job,
     end,
@@ -142,6 +147,41 @@ def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None
     assert compaction.metrics["numRemovedFiles"] == 50
 
 
+_SPELLINGS = (("t", "t"), ("sales.own", "Sales.`own`"), ("t", "sales.own"))
+"""How a statement calls the job's table, and how its queries do."""
+
+
+def read_their_own_table(directory: Path, ada: User) -> None:
+    """A job's statement does, requested by REST or by the program, whatever else has its name."""
+
+    def create(place: str, name: str, rows: object) -> Table:
+        made = DeltaTable(open_store(str(directory / place)))
+        run("CREATE TABLE t (id BIGINT, v STRING)", made)
+        run(f"INSERT INTO t VALUES {rows}", made)  # noqa: S608 - of this module
+        return register_table(str(directory / place), name)
+
+    decoys = [create(f"decoy {name}", name, "(1, 'DECOY')") for name in ("t", "own")]
+    table = create("own", "sales.own", ", ".join(map(str, ROWS)))
+    caller, first = APIClient(), table.version
+    caller.force_login(ada)
+    forms = zip(share(3, (FORMS | SHADOWS).items()), cycle(_SPELLINGS), strict=False)
+    for number, ((form, rows), (own, read)) in enumerate(forms):
+        statement = form.format(t=own, r=read)
+        if number % 2:
+            job = request_job(table=table, sql=statement, requested_by=ada)
+        else:
+            path = f"/api/v1/tables/{table.pk}/jobs/"
+            answer = caller.post(path, {"sql": statement}, format="json")
+            assert answer.status_code in {201, 202}, (statement, answer.json())
+            job = Job.objects.get(pk=answer.json()["id"])
+        expect_success(job)
+        opened = DeltaTable.open(table.uri)
+        left = [(row["id"], row["v"]) for row in opened.snapshot().to_arrow().to_pylist()]
+        assert sorted(left) == rows, statement
+        run(f"RESTORE TABLE t TO VERSION AS OF {first}", opened)
+    assert {DeltaTable.open(decoy.uri).version() for decoy in decoys} == {1}
+
+
 def spares_what_a_script_staged(orders: Table, people: Table) -> None:
     """Its job is of another table, and its worker another process than the one that vacuums."""
     blocker = another_active_job(orders)
@@ -158,9 +198,10 @@ def spares_what_a_script_staged(orders: Table, people: Table) -> None:
     assert ids(people) == [7]
 
 
-def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
+def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake, ada):
     first = start_worker("spark", SPARK_START_S)
     its_worker_reports("spark")
+    read_their_own_table(lake / "lake", ada)
     expect_success(
         request_create(
             name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None

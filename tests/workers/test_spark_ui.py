@@ -52,6 +52,7 @@ def start_spark(tmp_path, **more: str) -> dict:
     return json.loads(told.read_text())
 
 
+@pytest.mark.stress
 def test_sparks_pages_are_served_to_this_machine_alone_and_only_show(tmp_path):
     told = start_spark(tmp_path, SPARK_UI="true")
     assert told["ui"].startswith("http://127.0.0.1:")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.delta.conftest import rows_of
 from tests.engine.operations.own_names import FORMS, ROWS
+from tests.shares import share
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -47,7 +48,7 @@ def test_a_statement_of_a_session_reads_its_own_table(lake, fill):
 def test_a_statement_in_a_batch_of_a_stream_reads_its_own_table(lake, fill, tmp_path):
     lake.sql("CREATE OR REPLACE TABLE shop.events (id BIGINT) USING delta")
     lake.sql("INSERT INTO shop.events VALUES (0)")
-    forms = [form for form in FORMS if form.startswith(("DELETE", "UPDATE", "MERGE"))]
+    forms = share(2, [form for form in FORMS if form.startswith(("DELETE", "UPDATE", "MERGE"))])
 
     def apply(batch, number):
         for form in forms:

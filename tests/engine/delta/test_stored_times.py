@@ -4,6 +4,7 @@ import pytest
 
 from engine.delta import DeltaTable
 from engine.errors import EngineError
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -56,7 +57,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", one_in(2, WAYS))
 def test_a_text_is_cast_by_the_session_s_zone(session, make, way):
     WAYS[way](session.sql(AS_TEXT), make("id INT, at TIMESTAMP"))
     assert _read_stored(session) == NEW_YEAR
@@ -115,7 +116,9 @@ def test_a_partition_of_a_time_is_the_session_s(session, make):
     assert _read_stored(session, "struct(id, unix_micros(at) AS at)") == (2, NEW_YEAR)
 
 
-@pytest.mark.parametrize("default", [AS_TIME, "DATE '2024-01-01'", "to_timestamp('2024-01-01')"])
+@pytest.mark.parametrize(
+    "default", one_in(3, [AS_TIME, "DATE '2024-01-01'", "to_timestamp('2024-01-01')"])
+)
 def test_a_default_is_evaluated_in_the_session_s_zone(session, make, default):
     more = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     make(f"id INT, at TIMESTAMP DEFAULT {default}", more)

@@ -4,6 +4,7 @@ import pytest
 
 from engine.delta import DeltaTable
 from engine.errors import EngineError
+from tests.shares import share
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -105,7 +106,7 @@ def test_update_and_merge_and_delete_choose_the_rows_that_the_session_finds(
     lake, tmp_path, zone, ansi
 ):
     session, rows = _times(lake, zone, ansi)
-    for number, condition in enumerate(CONDITIONS):
+    for number, condition in enumerate(share(5, CONDITIONS)):
         found = {row.id for row in rows.filter(condition).collect()}
         place = str(tmp_path / str(number))
         rows.write.format("delta").save(place)

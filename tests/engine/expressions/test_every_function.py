@@ -42,7 +42,7 @@ def test_what_arrow_does_not_know_it_gives_no_value_of(name):
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", one_in(6, BY_ARROW))
+@pytest.mark.parametrize("name", one_in(12, BY_ARROW))
 def test_arrow_says_of_each_edge_what_spark_says(name: str, spark: SparkSession) -> None:
     compared, wrong = 0, []
     for tree in _trees(name):

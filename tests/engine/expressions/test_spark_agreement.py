@@ -17,6 +17,7 @@ from engine.expressions.render import to_sql
 from engine.schema.types import DOUBLE, INTEGER, STRING, ArrayType, MapType, StructField, StructType
 from engine.spark.columns import drop_nullability, from_spark_schema, to_column, to_spark_type
 from tests.engine.expressions.generated import SCHEMA, conditions, rows
+from tests.shares import Run
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -34,7 +35,7 @@ def _answers(frame: DataFrame, texts: list[str]) -> list[list[bool | None] | Non
 
 
 @settings(
-    max_examples=12,
+    max_examples=12 if Run.is_hunt else 4,
     deadline=None,
     database=None,
     derandomize=True,

@@ -20,9 +20,10 @@ from tests.engine.faults.dying import Death, Undertaker
 from tests.engine.faults.killed_operations import OPERATIONS
 from tests.engine.faults.states import check_whole, commits_of, state_of
 from tests.engine.other_engines import deltalake_rows
+from tests.shares import one_in
 
 SHARE = 31
-"""`make test` kills at one moment in so many, and at another one in each operation."""
+"""`make test` kills at one moment in so many, and at another one in each second operation."""
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def _check_elsewhere(table: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", one_in(2, OPERATIONS))
 def test_an_operation_whose_process_is_killed_happens_wholly_or_not_at_all(
     name: str, undertaker: Undertaker, tmp_path: Path
 ):

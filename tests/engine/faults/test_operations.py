@@ -39,6 +39,7 @@ from engine.transaction.log_tail import newest_version
 from tests.engine.faults.states import check_whole, commits_of, state_of
 from tests.engine.faults.stores import FaultyStore, copy_store, faults
 from tests.engine.transaction.tables import FakeClock
+from tests.shares import one_in
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
 from tests.stateful.history import SCHEMA
@@ -200,7 +201,7 @@ def _check(
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", one_in(2, OPERATIONS))
 def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
     operation = OPERATIONS[name]
     made = operation.table(_uri()).store

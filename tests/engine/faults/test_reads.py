@@ -20,6 +20,7 @@ from engine.table import DeltaTable
 from tests.engine.faults.states import check_whole, state_of
 from tests.engine.faults.stores import FaultyStore, faults
 from tests.engine.transaction.tables import FakeClock
+from tests.shares import one_in
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
 from tests.stateful.history import SCHEMA
@@ -82,7 +83,7 @@ READS = {"open": _open, "earlier": _earlier, "times": _times, "history": _histor
 READS |= {"changes": _changes, "rows": _rows}
 
 
-@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("name", one_in(2, READS))
 def test_a_read_is_right_or_fails_and_is_right_when_asked_again(store: Store, name: str):
     read = READS[name]
     whole = FaultyStore(store)
@@ -137,7 +138,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", one_in(2, COMMANDS))
 def test_a_log_cleaned_between_read_and_commit_is_noticed(store: Store, name: str):
     table = DeltaTable(store, clock=FakeClock())
     commit = _stage(COMMANDS[name], table)

@@ -14,6 +14,8 @@ from engine.operations.run import run
 from engine.table import DeltaTable
 
 Do = Callable[..., OperationResult]
+IN_PROCESS = RunOptions().in_process_bytes
+"""As `in_process_bytes` of `do`: rows that a test begins with need no Spark."""
 _COMPILING = "spark.sql.codegen.factoryMode"
 
 

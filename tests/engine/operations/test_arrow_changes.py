@@ -34,7 +34,7 @@ from engine.spark.write.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.snapshot_rows import SnapshotRows
-from tests.shares import one_in
+from tests.shares import one_in, share
 
 COLUMNS = (
     "id BIGINT, k INT, name STRING, price DECIMAL(10,2), day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ,"
@@ -222,7 +222,7 @@ def test_arrow_and_spark_leave_the_same(kind: Kind, spark: SparkSession, tmp_pat
     )
     names = [field.name for field in by_spark.snapshot().schema if field.name != "twice"]
     run(Append(DataFrameSource(spark.sql(ROWS).toDF(*names))), by_spark, spark)
-    for number, text in enumerate(kind.statements):
+    for number, text in enumerate(share(2, kind.statements)):
         shutil.copytree(tmp_path / "spark", tmp_path / f"arrow{number}")
         by_arrow = _table(tmp_path / f"arrow{number}")
         theirs = run(_statement(text), by_spark, spark, RunOptions(in_process_bytes=0))

@@ -43,7 +43,7 @@ def test_every_operation_meets_every_choice():
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("layout", one_in(3, LAYOUTS), ids=str)
+@pytest.mark.parametrize("layout", one_in(4, LAYOUTS), ids=str)
 def test_operations_leave_the_rows_that_the_model_has(
     layout: Layout, spark: SparkSession, tmp_path: Path
 ):

@@ -13,6 +13,7 @@ from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
 from engine.operations.rows.delete import delete
 from engine.transaction.observer import TransactionObserver
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -56,7 +57,7 @@ def _source(tmp_path, ids, v=1.0):
     return FileSource(str(folder), "parquet")
 
 
-@pytest.mark.parametrize("kind", PROPERTIES)
+@pytest.mark.parametrize("kind", one_in(2, PROPERTIES))
 def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_path, kind):
     do(f"CREATE TABLE t {NAMES} USING DELTA TBLPROPERTIES ({PROPERTIES[kind]})")
     for start in (1, 11):

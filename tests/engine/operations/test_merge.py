@@ -2,6 +2,7 @@
 import pytest
 
 from engine.errors import InvariantViolationError, MultipleSourceRowsError, RequestError
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -20,7 +21,9 @@ def _create_table(do, layout=""):
     do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'c', 3.0)")
 
 
-@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)", NO_VECTORS])
+@pytest.mark.parametrize(
+    "layout", one_in(2, ["", "PARTITIONED BY (p)", NO_VECTORS, "CLUSTER BY (id)"])
+)
 def test_merge_updates_deletes_and_inserts_in_one_commit(do, empty_table, rows_elsewhere, layout):
     _create_table(do, layout)
     result = do(UPSERT)

@@ -12,6 +12,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.log.commits import read_commit
 from engine.table import DeltaTable
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -22,7 +23,7 @@ def _create_table(do, layout=""):
         do(f"INSERT INTO t VALUES ({2 * n}, 'a'), ({2 * n + 1}, 'b')")
 
 
-@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)"])
+@pytest.mark.parametrize("layout", one_in(2, ["", "PARTITIONED BY (p)", "CLUSTER BY (id)"]))
 def test_optimize_joins_files_and_changes_no_row(do, empty_table, rows_elsewhere, layout):
     _create_table(do, layout)
     do("DELETE FROM t WHERE id = 5")
@@ -104,7 +105,7 @@ def test_reorg_purges_deleted_rows_from_the_files(do, empty_table):
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
 
 
-@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (q)", "CLUSTER BY (id, p)"])
+@pytest.mark.parametrize("layout", one_in(2, ["", "PARTITIONED BY (q)", "CLUSTER BY (id, p)"]))
 def test_rows_are_ordered_by_two_columns_whether_or_not_statistics_count_them(
     do, empty_table, rows_elsewhere, layout
 ):

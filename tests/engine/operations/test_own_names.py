@@ -16,6 +16,7 @@ from engine.operations.script import ScriptError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.operations.own_names import FORMS, ROWS, SHADOWS
+from tests.shares import pairs, share
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -46,7 +47,7 @@ def decoys(tmp_path, monkeypatch):
 
 @pytest.mark.spark
 def test_a_statement_reads_its_own_table_under_its_own_name(spark, tmp_path, decoys):
-    for number, (form, spelling) in enumerate(product(FORMS, SPELLINGS)):
+    for number, (form, spelling) in enumerate(pairs(FORMS, SPELLINGS)):
         table, statement = _make(tmp_path / str(number)), form.format(t=spelling[0], r=spelling[1])
         run(statement, table, spark)
         assert _rows(table) == FORMS[form], statement
@@ -66,15 +67,14 @@ def test_a_common_table_or_an_alias_hides_the_own_name(spark, tmp_path, decoys):
 @pytest.mark.spark
 def test_a_location_and_the_own_name_are_one_table(spark, tmp_path, decoys):
     link = tmp_path / "link"
-    for number, form in enumerate(FORMS):
+    places = (lambda _: str(link), lambda uri: f"file://{uri}", os.path.relpath)
+    for number, (form, place) in enumerate(pairs(FORMS, places)):
         table = _make(tmp_path / str(number))
         link.unlink(missing_ok=True)
         link.symlink_to(tmp_path / str(number))
-        for read in (str(link), f"file://{table.uri}", os.path.relpath(table.uri)):
-            version = table.version()
-            run(form.format(t="t", r=f"delta.`{read}`"), table, spark)
-            assert _rows(table) == FORMS[form], (form, read)
-            run(f"RESTORE TABLE t TO VERSION AS OF {version}", table, spark)
+        read = place(table.uri)
+        run(form.format(t="t", r=f"delta.`{read}`"), table, spark)
+        assert _rows(table) == FORMS[form], (form, read)
 
 
 def test_without_spark_the_own_name_leads_to_no_other_table(tmp_path, decoys):
@@ -175,7 +175,7 @@ def test_another_table_is_read_at_one_version_under_all_its_names(spark, tmp_pat
                 change(DeltaTable.open(self.uri))
             return seen
 
-    for number, form in enumerate(OTHERS):
+    for number, form in enumerate(share(2, OTHERS)):
         source = _make(tmp_path / f"source{number}", "(1, 'x')")
         link = tmp_path / f"link{number}"
         link.symlink_to(source.uri)

@@ -33,7 +33,7 @@ LIMIT = 1 << 25
 
 @pytest.mark.spark
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("statement", one_in(6, ON_SPARK), ids=lambda statement: statement.name)
+@pytest.mark.parametrize("statement", one_in(12, ON_SPARK), ids=lambda statement: statement.name)
 def test_spark_leaves_what_delta_spark_leaves(statement, spark, tmp_path):
     assert outcome(statement, tmp_path, spark, 0) == statement.expected
 

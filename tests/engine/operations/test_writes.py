@@ -12,6 +12,7 @@ from engine.errors import (
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.failures import ValueNotParsedError
 from engine.spark.jobs import Progress
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -25,7 +26,7 @@ def table(do, empty_table):
     return empty_table
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", one_in(2, LAYOUTS))
 def test_three_engines_read_the_same_appended_rows(do, empty_table, rows_elsewhere, layout):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
     result = do("INSERT INTO t VALUES (1, 'a b/c%', 1.5), (2, 'b', NULL), (3, NULL, -2.0)")

@@ -37,6 +37,7 @@ def _uses(place, options) -> bool:
     return any(option.startswith(f"-XX:SharedArchiveFile={place}") for option in options)
 
 
+@pytest.mark.stress
 @pytest.mark.spark
 @pytest.mark.timeout(500)
 def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):

@@ -30,6 +30,7 @@ from engine.spark.failures import (
     translate_spark_errors,
 )
 from engine.table import DeltaTable
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -219,7 +220,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", one_in(2, STATEMENTS))
 def test_a_data_file_that_is_missing_has_its_own_code_and_its_name(spark, three_files, statement):
     gone = three_files.snapshot().add_files()[1].path
     three_files.store.delete(gone)

@@ -10,6 +10,7 @@ from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 from tests.engine.foreign.every_table import WITH_ODD_FILES
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -57,7 +58,7 @@ NOT_BY_SPARK = {
 BY_SPARK = [table for table in WITH_ODD_FILES if table.name not in NOT_BY_SPARK]
 
 
-@pytest.mark.parametrize("table", BY_SPARK, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", one_in(3, BY_SPARK), ids=lambda table: table.name)
 def test_spark_reads_the_same_rows_as_the_engine(spark, table, tmp_path):
     assert_spark_reads_the_same(spark, table.make(tmp_path))
 

@@ -15,6 +15,7 @@ from engine.schema.types import LONG, StructField, StructType
 from engine.spark.data_source import register
 from engine.spark.failures import SPARK_ERRORS
 from engine.table import DeltaTable
+from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -62,7 +63,7 @@ def _replace_by_link(place, target):
     place.symlink_to(target)
 
 
-@pytest.mark.parametrize("what", list(READS))
+@pytest.mark.parametrize("what", one_in(2, READS))
 def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(
     spark, table, outer_directory, what
 ):

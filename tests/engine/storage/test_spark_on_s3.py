@@ -44,6 +44,7 @@ def _program(options: dict[str, str], *layouts: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.stress
 @pytest.mark.spark
 def test_every_operation_runs_on_spark_in_an_s3_server(s3_options: dict[str, str]) -> None:
     options = s3_options

@@ -96,6 +96,7 @@ def test_a_web_server_that_died_is_started_again(stack_up):
     wait_until(stack_up.answers, "the web server to be back", 60)
 
 
+@pytest.mark.stress
 def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(stack_up):
     first = stack_up.process
     second = stack_up.start()
@@ -122,6 +123,7 @@ def test_an_interrupted_stack_leaves_nothing_behind(stack_up):
     assert not (stack_up.home / "run/broker_url").exists()
 
 
+@pytest.mark.stress
 def test_interrupting_the_start_prints_no_traceback(tmp_path):
     up = Up(tmp_path / "home", "--no-spark")
     try:

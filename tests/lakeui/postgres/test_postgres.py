@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.server import run_server
 from tests.services import ROOT
+from tests.shares import Run
 
 pytestmark = pytest.mark.timeout(800)
 
@@ -31,12 +32,14 @@ PLACES = (
 )
 NAMED = (  # of held tables those in which the database tells workers apart; no files, no stores
     "not any_history and not is_followed and not object_store and not ten_thousand"
+    " and not real_table and not table_of_another_engine"
     " and not line_differences and not test_roots and not test_hours and (lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
     " or test_alerting or test_metrics"
     " or test_reporting_programs)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
     " or test_scripts and (leads or lane))"
 )
+_MARKS = "not spark and not e2e" if Run.is_hunt else "not spark and not e2e and not stress"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def database_url(tmp_path_factory) -> Iterator[str]:
 
 
 def test_the_same_tests_pass_on_postgresql(database_url):
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not spark and not e2e", "-k", NAMED]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", _MARKS, "-k", NAMED]
     done = subprocess.run(  # noqa: S603
         [*command, *PLACES],
         cwd=ROOT,
