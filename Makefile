@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # everything here is many processes: what one of them compiled, the others only read
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install install-test run test check unit reference e2e screenshots stress interop azure s3 bench bench-pages clean
+.PHONY: help install install-test run test check unit reference e2e screenshots stress interop clients azure s3 bench bench-pages clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ stress: install-test ## Hunt for races in parts (hours); RESUME=1 goes on, MINUT
 
 interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
 	@$(BIN)/pytest -m interop tests/interop tests/workers/test_generated_clients.py
+
+clients: install-test ## Run public clients' tests on this engine; S=mack runs one, WRITE=1 writes docs/interoperability.md
+	@$(BIN)/python -m tests.clients $(S) $(if $(WRITE),--write)
 
 azure: install-test ## Test the stores against an Azure emulator; skipped aloud without npm
 	@$(BIN)/python -m tests.engine.storage.azurite

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.delta.delta_package import provide_delta as provide_delta
     from engine.delta.session_hooks import enable as enable
     from engine.delta.tables import DeltaTable as DeltaTable
     from engine.reports.other_engines import reporting as reporting
@@ -19,6 +20,7 @@ _HOMES = {
     "configure": ("engine.reports.settings", "configure"),
     "enable": ("engine.delta.session_hooks", "enable"),
     "flush_reports": ("engine.reports.settings", "flush_reports"),
+    "provide_delta": ("engine.delta.delta_package", "provide_delta"),
     "reporting": ("engine.reports.other_engines", "reporting"),
 }
 _MODULES = ("exceptions", "tables")

@@ -12,7 +12,10 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.merge import MergeIntoWriter
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.sql_formatter import SQLStringFormatter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader
 from engine.delta.frame_writer import DeltaFrameWriter, DeltaFrameWriterV2, DeltaStreamWriter
@@ -27,10 +30,37 @@ from engine.spark.data_source_options import SourcePlace
 from engine.spark.jvm import source_exists
 from engine.spark.scan.live_frames import pin_versions, refresh
 from engine.spark.scan.live_tables import LiveTable
-from engine.spark.session import bypass_routing, is_plain, is_remote, send_engine
+from engine.spark.session import bypass_routing, check_hooks, is_plain, is_remote, send_engine
 
 SETTING = "spark.lakeui.enabled"
 _installed: list[bool] = []
+
+check_hooks(
+    SparkSession,
+    sql="sqlQuery args kwargs",
+    table="tableName",
+    newSession="",
+    read=None,
+    readStream=None,
+)
+check_hooks(
+    ClassicDataFrame,
+    collect="",
+    toPandas="",
+    toArrow="",
+    toLocalIterator="prefetchPartitions",
+    rdd=None,
+    write=None,
+    writeStream=None,
+    writeTo="table",
+    mergeInto="table condition",
+)
+check_hooks(DataFrameReader, __init__="spark")
+check_hooks(DataStreamReader, __init__="spark")
+check_hooks(DataFrameWriter, __init__="df")
+check_hooks(DataStreamWriter, __init__="df")
+check_hooks(DataFrameWriterV2, __init__="df table")
+check_hooks(MergeIntoWriter, __init__="df table condition")
 
 
 class NotEnabledError(RequestError, code="LAKE_SESSION_NOT_ENABLED"):

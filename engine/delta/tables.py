@@ -10,10 +10,24 @@ The result of a write that returns no rows.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
-from typing import Any
+from typing import (  # noqa: UP035 - programs have these names from a star import
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    List,
+    NoReturn,
+    Optional,
+    Tuple,
+    Union,
+    cast,
+    overload,
+)
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812
+from pyspark import since
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.utils import is_remote
 
 from engine.commands.model import Clone, Delete, DropFeature, Restore, SetProperties, Update, Vacuum
 from engine.delta.arguments import (
@@ -76,13 +90,40 @@ class WriteResult:
         return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)
 
 
-__all__ = [
+__all__ = [  # what `from delta.tables import *` brings
+    "TYPE_CHECKING",
+    "Any",
+    "Column",
+    "ColumnMapping",
+    "DataFrame",
+    "DataType",
     "DeltaMergeBuilder",
     "DeltaOptimizeBuilder",
     "DeltaTable",
     "DeltaTableBuilder",
+    "Dict",
+    "ExpressionOrColumn",
     "IdentityGenerator",
+    "Iterable",
+    "List",
+    "NoReturn",
+    "Optional",
+    "OptionalColumnMapping",
+    "OptionalExpressionOrColumn",
+    "SparkSession",
+    "StructField",
+    "StructType",
+    "Tuple",
+    "Union",
+    "cast",
+    "dataclass",
+    "functions",
+    "is_remote",
+    "overload",
+    "since",
 ]
+OptionalColumnMapping = ColumnMapping | None
+OptionalExpressionOrColumn = ExpressionOrColumn | None
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -160,7 +201,7 @@ class DeltaTable:
         cls,
         sparkSession: SparkSession,  # noqa: N803
         identifier: str,
-        partitionSchema: str | T.StructType | None = None,  # noqa: N803
+        partitionSchema: str | StructType | None = None,  # noqa: N803
     ) -> "DeltaTable":
         """Convert the Parquet files of parquet.`/path` to a table in place.
 

@@ -23,7 +23,13 @@ _NUMBER = re.compile(r"\.?[0-9]")
 
 
 class _Tokenizer(Databricks.Tokenizer):
-    """Databricks' quotes, comments and symbols, without its words: each word is one token here."""
+    """Databricks' quotes, comments and symbols, without its words: each word is one token here.
+
+    Old versions of sqlglot split a name at a doubled backtick, and a hex string after its X.
+    """
+
+    IDENTIFIER_ESCAPES: ClassVar[list[str]] = ["`"]
+    HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
 
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {

@@ -9,6 +9,7 @@ The engine's own statements, run by Spark itself in a session with a routed `spa
 """
 
 import atexit
+import inspect
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from threading import Thread
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
@@ -107,6 +109,35 @@ _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 class SparkUnavailableError(EngineError, code="LAKE_SPARK_UNAVAILABLE", sqlstate="58000"):
     """Spark cannot start on this machine."""
+
+
+class PySparkChangedError(ImportError):
+    """PySpark no longer has an attribute as a hook of this engine needs it."""
+
+
+def check_hooks(owner: type, **attributes: str | None) -> None:
+    """Check attributes of a class of PySpark before hooks replace them or classes derive from it.
+
+    Args:
+        owner: the class.
+        attributes: by name, the parameters without `self`, separated by spaces; None stands for a
+            property.
+
+    Raises:
+        PySparkChangedError: an attribute is missing, or has other parameters.
+    """
+    for name, parameters in attributes.items():
+        found = inspect.getattr_static(owner, name, None)
+        called = inspect.isfunction(found)
+        actual = " ".join([*inspect.signature(found).parameters][1:]) if called else None
+        if found is None or actual != parameters:
+            expected = "" if parameters is None else f"({', '.join(parameters.split())})"
+            msg = (
+                f"PySpark {pyspark.__version__} has no {owner.__name__}.{name}{expected}, which "
+                "engine.delta replaces or calls: install a version of PySpark that this release "
+                "supports, or a newer release of this package."
+            )
+            raise PySparkChangedError(msg)
 
 
 def build_session(

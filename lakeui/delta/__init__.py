@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.delta import configure as configure
     from engine.delta import enable as enable
     from engine.delta import flush_reports as flush_reports
+    from engine.delta import provide_delta as provide_delta
     from engine.delta import reporting as reporting
 
 _own = Path(__file__).resolve().parents[2] / "engine" / "__init__.py"

@@ -14,6 +14,7 @@ from engine.commands.sql import parse_statement
 from engine.operations.run import run
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.clients import write_section
 from tests.interop.fetch import HOME
 from tests.interop.plain_rows import lines_of
 from tests.interop.report import MORE_READERS
@@ -129,11 +130,10 @@ def record() -> object:
     found: dict[str, str] = {}
     yield found.__setitem__
     if found:
-        text, _, _ = _PAGE.read_text("utf-8").partition(MORE_READERS)
         shown = " and ".join(f"{name} ({which})" for name, which in found.items())
         kinds = ", ".join(KINDS)
-        _PAGE.write_text(
-            f"{text.rstrip()}\n\n{MORE_READERS}\n\nAfter INSERT, DELETE, UPDATE and MERGE, {shown} read exact "
+        write_section(
+            f"{MORE_READERS}\n\nAfter INSERT, DELETE, UPDATE and MERGE, {shown} read exact "
             f"rows from tables of these kinds: {kinds}.\n",
-            "utf-8",
+            _PAGE,
         )

@@ -21,10 +21,16 @@ from engine.delta.frame_writer import WritesDelta, WritesDeltaV2
 from engine.delta.merge_builder import merge_writer
 from engine.delta.statements import run_engine_statement
 from engine.delta.table_statements import CHANGES
-from engine.spark.session import bypass_routing, is_plain
+from engine.spark.session import bypass_routing, check_hooks, is_plain
 
 _enabled: "WeakSet[Any]" = WeakSet()
 _installed: list[bool] = []
+
+check_hooks(ConnectSession, sql="sqlQuery args kwargs", table="tableName", read=None)
+check_hooks(ConnectDataFrame, write=None, writeTo="table", mergeInto="table condition")
+check_hooks(ConnectReader, __init__="client")
+check_hooks(ConnectWriter, __init__="plan session callback")
+check_hooks(ConnectWriterV2, __init__="plan session table callback")
 
 
 def enable_remote(spark: SparkSession) -> None:

@@ -1,17 +1,4 @@
 """The names of `delta.connect.tables`: the classes are those of a classic session."""
 
-from engine.delta.tables import (
-    DeltaMergeBuilder,
-    DeltaOptimizeBuilder,
-    DeltaTable,
-    DeltaTableBuilder,
-    IdentityGenerator,
-)
-
-__all__ = [
-    "DeltaMergeBuilder",
-    "DeltaOptimizeBuilder",
-    "DeltaTable",
-    "DeltaTableBuilder",
-    "IdentityGenerator",
-]
+from engine.delta.tables import *  # noqa: F403 - the same names
+from engine.delta.tables import __all__ as __all__

@@ -1,0 +1,335 @@
+"""Public clients of delta-spark and PySpark, by their own tests, on this engine.
+
+`python -m tests.clients [NAME …] [--write]` installs each client from the package index into an
+environment of its own under `var/clients`, runs its tests by `python -m engine.delta`, and prints
+how many pass, and each failure with its reason. `--write` writes this into docs/interoperability.md.
+
+Some clients publish no tests. They are run only if CLIENT_CHECKOUTS names a directory with checkouts
+of their repositories. The runs called "lowest" and "highest" are this repository's own tests, at both
+ends of the range of each dependency.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "var" / "clients"
+PAGE = ROOT / "docs" / "interoperability.md"
+TITLE = "## Public clients"
+_API_TESTS = tuple(
+    f"tests/engine/{name}"
+    for name in (
+        "delta/test_delta_package.py",
+        "delta/test_enable.py",
+        "delta/test_enable_frames.py",
+        "delta/test_latest_versions.py",
+        "delta/test_tables.py",
+        "expressions/test_parse.py",
+        "expressions/test_round_trip.py",
+        "commands/test_sql.py",
+    )
+)
+
+
+class OutOfReachError(Exception):
+    """A client cannot be had here; the text is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client: where its tests come from, which of them run, and why some fail.
+
+    Attributes:
+        packages: what pip installs for it, beside this repository's dependencies.
+        sdist: the requirement whose source distribution has the tests; if empty, a checkout does.
+        directory: where the tests are run, inside the source distribution or checkout.
+        failures: the reasons of known failures, by the beginnings of their tests' names.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    tests: tuple[str, ...]
+    sdist: str = ""
+    directory: str = "."
+    options: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    is_own: bool = False
+
+
+@dataclass(frozen=True)
+class ClientRun:
+    """What became of a client's tests: their names by outcome."""
+
+    client: Client
+    passed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    hindrance: str = ""
+
+    def reason(self, name: str) -> str:
+        """Return why a test fails."""
+        known = self.client.failures.items()
+        return next((reason for start, reason in known if name.startswith(start)), "**not known**")
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether every failure has a reason."""
+        return not any(self.reason(name).startswith("**") for name in self.failed)
+
+
+CLIENTS = (
+    Client("mack", ("mack==0.5.0", "chispa"), ("tests",)),
+    Client(
+        "koheesio",
+        ("koheesio==0.11.1", "pytest-mock", "freezegun"),
+        (
+            "tests/spark/writers/delta",
+            "tests/spark/readers/test_delta_reader.py",
+            "tests/spark/readers/test_metastore_reader.py",
+            "tests/spark/test_delta.py",
+            "tests/spark/tasks",
+            "tests/spark/writers/test_stream.py",
+        ),
+        sdist="koheesio==0.11.1",
+    ),
+    Client(
+        "kedro-datasets",
+        ("kedro-datasets[spark]==9.6.0", "kedro", "pytest-mock", "filelock", "matplotlib"),
+        (
+            "tests/spark/test_deltatable_dataset.py",
+            "tests/spark/test_spark_dataset.py",
+        ),
+        directory="kedro-datasets",
+    ),
+    Client(
+        "spark-expectations",
+        ("spark-expectations==2.10.1", "pytest-mock"),
+        ("tests/integration/sinks/utils", "tests/integration/utils", "tests/unit/utils"),
+        sdist="spark-expectations==2.10.1",
+        settings={"UNIT_TESTING_ENV": "spark_expectations_unit_testing_on_github_actions"},
+    ),
+    Client(
+        "feast",
+        ("feast[spark]==0.67.0", "pytest-mock"),
+        ("tests/component/spark",),
+        directory="sdk/python",
+    ),
+    Client(
+        "great-expectations",
+        ("great-expectations==1.24.1", "pytest-mock", "freezegun"),
+        (
+            "tests/execution_engine/test_sparkdf_execution_engine.py",
+            "tests/execution_engine/partition_and_sample/test_sparkdf_execution_engine_partitioning.py",
+            "tests/execution_engine/partition_and_sample/test_sparkdf_execution_engine_sampling.py",
+            "tests/datasource/fluent/test_spark_datasource.py",
+            "tests/integration/spark/test_spark_config.py",
+        ),
+        sdist="great-expectations==1.24.1",
+        options=("--spark",),
+    ),
+    Client(
+        "tempo",
+        ("dbl-tempo==0.1.30", "parameterized", "jsonref", "chispa"),
+        ("tests/io_tests.py",),
+        directory="python",
+    ),
+    Client(
+        "lowest",
+        (
+            "pyspark==4.2.0",
+            "pandas==2.2.0",
+            "pyarrow==21.0.0",
+            "numpy==1.26.4",
+            "sqlglot==22.0.1",
+            "msgspec==0.19.0",
+            "pyroaring==1.0.0",
+            "obstore==0.8.0",
+            "pyiceberg==0.11.0",
+        ),
+        _API_TESTS,
+        is_own=True,
+    ),
+    Client(
+        "highest",
+        ("pyspark<5", "pandas<3", "pyarrow", "numpy", "sqlglot<31", "pyiceberg<0.13"),
+        _API_TESTS,
+        is_own=True,
+    ),
+)
+
+
+def run_client(client: Client, home: Path = HOME) -> ClientRun:
+    """Install a client and run its tests; what hinders it is part of the result."""
+    try:
+        python = install_client(client, home)
+        root = find_tests(client, home)
+    except OutOfReachError as reason:
+        return ClientRun(client, hindrance=str(reason))
+    outcome = home / f"{client.name}.xml"
+    outcome.unlink(missing_ok=True)
+    runner = [str(python), *([] if client.is_own else ["-m", "engine.delta"]), "-m", "pytest"]
+    options = ["-q", "-p", "no:cacheprovider", "--timeout", "600", f"--junitxml={outcome}"]
+    if not client.is_own:
+        options += ["-o", "addopts=", "-o", "filterwarnings=", *client.options]
+    with (home / f"{client.name}.txt").open("w") as output:
+        subprocess.run(  # noqa: S603 - an interpreter of ours, tests that the table names
+            [*runner, *options, *client.tests],
+            cwd=root,
+            env={
+                **os.environ,
+                **client.settings,
+                "PYTHONPATH": os.pathsep.join(map(str, (root / "src", root, ROOT))),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            },
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=5400,
+            check=False,
+        )
+    if not outcome.is_file():
+        return ClientRun(client, hindrance=f"its tests ended early: see {output.name}")
+    return read_outcome(client, outcome.read_text("utf-8"))
+
+
+def read_outcome(client: Client, report: str) -> ClientRun:
+    """Return the tests of a JUnit report by outcome."""
+    names: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
+    for case in ET.fromstring(report).iter("testcase"):  # noqa: S314 - pytest's own
+        found = {part.tag for part in case} & {"failure", "error", "skipped"}
+        outcome = "passed" if not found else "skipped" if found == {"skipped"} else "failed"
+        names[outcome].append(case.get("name", ""))
+    return ClientRun(client, **{outcome: tuple(found) for outcome, found in names.items()})
+
+
+def install_client(client: Client, home: Path = HOME) -> Path:
+    """Return the Python of an environment with the client, over this repository's own packages.
+
+    Raises:
+        OutOfReachError: the package index cannot be reached, or has no such version.
+    """
+    place = home / "environments" / client.name
+    python, done = place / "bin" / "python", place / ".installed"
+    wanted = "\n".join(client.packages)
+    if done.is_file() and done.read_text("utf-8") == wanted:
+        return python
+    _run([sys.executable, "-m", "venv", "--clear", str(place)], "no environment can be made")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    below = place / "lib" / version / "site-packages" / "repository.pth"
+    below.write_text(sysconfig.get_path("purelib"), "utf-8")
+    install = [str(python), "-m", "pip", "install", "-q", *client.packages]
+    _run(install, f"pip cannot install {' '.join(client.packages)}")
+    done.write_text(wanted, "utf-8")
+    return python
+
+
+def find_tests(client: Client, home: Path = HOME) -> Path:
+    """Return the directory in which the client's tests run.
+
+    Raises:
+        OutOfReachError: they are not published, and there is no checkout.
+    """
+    if client.is_own:
+        return ROOT
+    if not client.sdist:
+        checkouts = os.environ.get("CLIENT_CHECKOUTS", "")
+        root = Path(checkouts) / client.name / client.directory
+        if not checkouts or not root.is_dir():
+            msg = "its packages have no tests, and CLIENT_CHECKOUTS names no checkout of it"
+            raise OutOfReachError(msg)
+        return root
+    place = home / "sources" / client.sdist
+    if not place.is_dir():
+        package = client.sdist.partition("==")[0]
+        fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", package]
+        _run([*fetch, "-d", str(home / "sources"), client.sdist], f"pip has no {client.sdist}")
+        name = client.sdist.replace("==", "-")
+        for spelled in (name, name.replace("-", "_", name.count("-") - 1)):
+            archive = home / "sources" / f"{spelled}.tar.gz"
+            if archive.is_file():
+                with tarfile.open(archive) as packed:
+                    packed.extractall(place, filter="data")
+    return next(place.iterdir()) / client.directory
+
+
+def _run(command: list[str], failure: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if ended.returncode:
+        raise OutOfReachError(failure)
+
+
+def describe(runs: list[ClientRun]) -> str:
+    """Render the results as a section of the page."""
+    done = [run for run in runs if not run.hindrance]
+    lines = [
+        TITLE,
+        "",
+        "`make clients` runs the tests of public clients on this engine by `python -m engine.delta`, "
+        f"without a change to their code. Run on {datetime.now(UTC):%Y-%m-%d}. *lowest* and *highest* "
+        "are tests of this repository at the ends of the range of each dependency.",
+        "",
+        "| client | pass | of | skipped | tests from |",
+        "|---|---|---|---|---|",
+    ]
+    for run in done:
+        source = run.client.sdist or ("this repository" if run.client.is_own else "its repository")
+        total = len(run.passed) + len(run.failed)
+        packages = run.client.name if run.client.is_own else run.client.packages[0]
+        lines.append(
+            f"| {packages} | {len(run.passed)} | {total} | {len(run.skipped)} | {source} |"
+        )
+    lines += ["", "These fail:", "", "| client | test | reason |", "|---|---|---|"]
+    for run in done:
+        lines += [f"| {run.client.name} | `{name}` | {run.reason(name)} |" for name in run.failed]
+    lines += ["", *(f"Not run: {r.client.name}: {r.hindrance}." for r in runs if r.hindrance)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write_section(text: str, page: Path = PAGE) -> None:
+    """Write a section of the page, in place of the one with the same title or at the end."""
+    title = text.partition("\n")[0]
+    before, _, rest = page.read_text("utf-8").partition(f"{title}\n")
+    _, following, after = rest.partition("\n## ")
+    page.write_text(f"{before.rstrip()}\n\n{text}{following}{after}", "utf-8")
+
+
+def main() -> int:
+    """Run the named clients, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    unknown = set(asked.names) - {client.name for client in CLIENTS}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    HOME.mkdir(parents=True, exist_ok=True)
+    runs = []
+    for client in CLIENTS:
+        if not asked.names or client.name in asked.names:
+            runs.append(run_client(client))
+            sys.stdout.write(f"{client.name}: {_summarize(runs[-1])}\n")
+            sys.stdout.flush()
+    text = describe(runs)
+    if asked.write:
+        write_section(text)
+    sys.stdout.write(f"\n{text}")
+    return int(not all(run.is_explained for run in runs))
+
+
+def _summarize(run: ClientRun) -> str:
+    if run.hindrance:
+        return f"not run: {run.hindrance}"
+    return f"{len(run.passed)} of {len(run.passed) + len(run.failed)} pass"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The report on public clients: what it counts, and the reasons that it gives."""
+
+from tests.clients import CLIENTS, TITLE, Client, ClientRun, describe, read_outcome, write_section
+
+REPORT = """<testsuites><testsuite>
+<testcase name="test_merge"/>
+<testcase name="test_jvm[1]"><failure message="no JVM"/></testcase>
+<testcase name="test_teardown"><error message="late"/><skipped/></testcase>
+<testcase name="test_cloud"><skipped message="no account"/></testcase>
+</testsuite></testsuites>"""
+CLIENT = Client("mack", ("mack==0.5.0",), ("tests",), failures={"test_jvm": "reads Scala objects"})
+
+
+def test_each_test_counts_once_and_each_failure_has_a_reason():
+    run = read_outcome(CLIENT, REPORT)
+    assert run == ClientRun(
+        CLIENT, ("test_merge",), ("test_jvm[1]", "test_teardown"), ("test_cloud",)
+    )
+    assert not run.is_explained
+    text = describe([run, ClientRun(CLIENTS[0], hindrance="no index")])
+    assert "| mack==0.5.0 | 1 | 3 | 1 | its repository |" in text
+    assert "| mack | `test_jvm[1]` | reads Scala objects |" in text
+    assert "| mack | `test_teardown` | **not known** |" in text
+    assert f"Not run: {CLIENTS[0].name}: no index." in text
+
+
+def test_a_section_replaces_the_one_of_its_title_and_keeps_the_others(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n## More readers\n\ntext\n")
+    write_section(f"{TITLE}\n\nfirst\n", page)
+    assert page.read_text() == f"# Page\n\n## More readers\n\ntext\n\n{TITLE}\n\nfirst\n"
+    write_section("## More readers\n\nother text\n", page)
+    write_section(f"{TITLE}\n\nsecond\n", page)
+    assert page.read_text() == f"# Page\n\n## More readers\n\nother text\n\n{TITLE}\n\nsecond\n"
