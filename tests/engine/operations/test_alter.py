@@ -1,6 +1,7 @@
 import pytest
 
 from engine.errors import InvalidSchemaError, InvariantViolationError, RequestError
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -10,7 +11,7 @@ MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 @pytest.fixture
 def table(do, empty_table):
     do(f"CREATE TABLE t (id BIGINT, p STRING, n INT) USING DELTA {MAPPED}")
-    do("INSERT INTO t VALUES (1, 'a', 10), (2, 'b', NULL)")
+    do("INSERT INTO t VALUES (1, 'a', 10), (2, 'b', NULL)", in_process_bytes=IN_PROCESS)
     return empty_table
 
 

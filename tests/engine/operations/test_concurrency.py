@@ -6,6 +6,7 @@ from engine.conflict_facts import RemedyKind
 from engine.errors import ConcurrentAppendException, ConflictError, MetadataChangedException
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -35,8 +36,8 @@ def meanwhile(do, spark, empty_table):
 @pytest.fixture
 def table(do, empty_table):
     do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
-    do("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
-    do("INSERT INTO t VALUES (5, 'e'), (6, 'f')")
+    do("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (5, 'e'), (6, 'f')", in_process_bytes=IN_PROCESS)
     return empty_table
 
 
@@ -107,7 +108,7 @@ def test_a_merge_does_not_mind_rows_out_of_its_sources_reach(meanwhile, do, tabl
 @pytest.fixture
 def day_table(do, empty_table):
     do("CREATE TABLE t (id BIGINT, day STRING) USING DELTA PARTITIONED BY (day)")
-    do("INSERT INTO t VALUES (1, 'd1'), (2, 'd2'), (3, 'd3')")
+    do("INSERT INTO t VALUES (1, 'd1'), (2, 'd2'), (3, 'd3')", in_process_bytes=IN_PROCESS)
     return empty_table
 
 

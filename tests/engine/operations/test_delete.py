@@ -4,6 +4,7 @@ import json
 import pytest
 
 from engine.errors import AppendOnlyError
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -19,8 +20,8 @@ LAYOUTS = (
 
 def _create_table(do, layout):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
-    do(f"INSERT INTO t {VALUES}")
-    do("INSERT INTO t VALUES (6, 'c', 6.5), (7, 'c', NULL)")
+    do(f"INSERT INTO t {VALUES}", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (6, 'c', 6.5), (7, 'c', NULL)", in_process_bytes=IN_PROCESS)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_delete_removes_exactly_the_matching_rows(
 )
 def test_null_is_below_no_number_however_large(do, empty_table, where):
     do("CREATE TABLE t (id BIGINT, k INT) USING DELTA")
-    do("INSERT INTO t VALUES (1, 1), (NULL, 2)")
+    do("INSERT INTO t VALUES (1, 1), (NULL, 2)", in_process_bytes=IN_PROCESS)
     do(f"DELETE FROM t WHERE {where}")
     assert empty_table.snapshot().to_arrow()["k"].to_pylist() == [2]
 

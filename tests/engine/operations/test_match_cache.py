@@ -7,6 +7,7 @@ import pytest
 from engine.errors import EngineError
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -28,10 +29,10 @@ class _AfterFinding(TransactionObserver):
 def table(do, empty_table):
     """Files of (1, 2), (11, 12), (21, 22) and (31, 32)."""
     do(f"CREATE TABLE t (id BIGINT, v BIGINT) USING DELTA {_VECTORS.format('true')}")
-    do("INSERT INTO t VALUES (1, 0), (2, 0)")
-    do("INSERT INTO t VALUES (11, 0), (12, 0)")
-    do("INSERT INTO t VALUES (21, 0), (22, 0)")
-    do("INSERT INTO t VALUES (31, 0), (32, 0)")
+    do("INSERT INTO t VALUES (1, 0), (2, 0)", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (11, 0), (12, 0)", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (21, 0), (22, 0)", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (31, 0), (32, 0)", in_process_bytes=IN_PROCESS)
     return empty_table
 
 

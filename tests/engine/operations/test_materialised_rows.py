@@ -4,6 +4,7 @@ import pytest
 
 from engine.errors import MultipleSourceRowsError
 from engine.transaction.observer import TransactionObserver
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 MERGE = (
@@ -30,7 +31,7 @@ class Watch(TransactionObserver):
 @pytest.fixture
 def small_table(do):
     do("CREATE TABLE t (id BIGINT, v DOUBLE) USING DELTA")
-    do("INSERT INTO t VALUES (1, 1.0), (2, 2.0)")
+    do("INSERT INTO t VALUES (1, 1.0), (2, 2.0)", in_process_bytes=IN_PROCESS)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 import pytest
 
 from engine.errors import InvariantViolationError, MultipleSourceRowsError, RequestError
+from tests.engine.operations.conftest import IN_PROCESS
 from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -18,7 +19,10 @@ UPSERT = (
 
 def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
-    do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'c', 3.0)")
+    do(
+        "INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'c', 3.0)",
+        in_process_bytes=IN_PROCESS,
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.log.commits import read_commit
 from engine.table import DeltaTable
+from tests.engine.operations.conftest import IN_PROCESS
 from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING) USING DELTA {layout}")
     for n in range(4):
-        do(f"INSERT INTO t VALUES ({2 * n}, 'a'), ({2 * n + 1}, 'b')")
+        do(f"INSERT INTO t VALUES ({2 * n}, 'a'), ({2 * n + 1}, 'b')", in_process_bytes=IN_PROCESS)
 
 
 @pytest.mark.parametrize("layout", one_in(2, ["", "PARTITIONED BY (p)", "CLUSTER BY (id)"]))
@@ -112,8 +113,8 @@ def test_rows_are_ordered_by_two_columns_whether_or_not_statistics_count_them(
     do(f"CREATE TABLE t (id BIGINT, p STRING, q INT) USING DELTA {layout}")
     for low in (0, 1, 2):
         rows = ", ".join(f"({3 * n + low}, '{n % 7}', {n % 2})" for n in range(100))
-        do(f"INSERT INTO t VALUES {rows}")
-    do("INSERT INTO t VALUES (NULL, NULL, 0), (7, NULL, 1)")
+        do(f"INSERT INTO t VALUES {rows}", in_process_bytes=IN_PROCESS)
+    do("INSERT INTO t VALUES (NULL, NULL, 0), (7, NULL, 1)", in_process_bytes=IN_PROCESS)
     _forget_statistics(empty_table)
     before = rows_elsewhere(empty_table)["engine"]
     order = "" if layout.startswith("CLUSTER") else " ZORDER BY (id, p)"

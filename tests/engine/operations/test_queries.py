@@ -7,6 +7,7 @@ from engine.errors import ConflictError, EngineError, RequestError, TableNotFoun
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from tests.engine.operations.conftest import IN_PROCESS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -60,7 +61,7 @@ def lake(do, empty_table, tmp_path):
 
 def _people(lake, layout=""):
     lake(f"CREATE TABLE t (id BIGINT, total DOUBLE) USING DELTA {layout}")
-    lake("INSERT INTO t VALUES (1, 0), (2, 0), (3, NULL), (4, 9)")
+    lake("INSERT INTO t VALUES (1, 0), (2, 0), (3, NULL), (4, 9)", in_process_bytes=IN_PROCESS)
 
 
 def test_tables_are_made_filled_and_merged_from_queries(lake):

@@ -25,6 +25,7 @@ from engine.spark.row_positions import FileDeletion
 from engine.spark.write.writer import write
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.engine.operations.conftest import IN_PROCESS
 
 MERGE = """
     MERGE INTO t USING (VALUES (1, 'x'), (2, 'y'), (9, 'z')) AS s(id, name) ON t.id = s.id
@@ -52,7 +53,11 @@ def _create_table(do: Callable[..., Any], place: Path, *, vectors: bool) -> Delt
     table = DeltaTable(open_store(str(place)))
     vectored = f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(vectors).lower()}')"
     do(f"CREATE TABLE t (id BIGINT, name STRING) USING DELTA {vectored}", table=table)
-    do("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')", table=table)
+    do(
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+        table=table,
+        in_process_bytes=IN_PROCESS,
+    )
     return table
 
 

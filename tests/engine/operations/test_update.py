@@ -4,6 +4,7 @@ import pytest
 from engine.errors import InvariantViolationError, RequestError, SchemaMismatchError
 from engine.snapshot.change_feed import read_changes
 from engine.spark.failures import ValueNotParsedError
+from tests.engine.operations.conftest import IN_PROCESS
 from tests.shares import one_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -13,7 +14,10 @@ NO_VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
 
 def _create_table(do, layout=""):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
-    do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'a', NULL), (4, 'b', 4.0)")
+    do(
+        "INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'a', NULL), (4, 'b', 4.0)",
+        in_process_bytes=IN_PROCESS,
+    )
 
 
 @pytest.mark.parametrize(
