@@ -84,7 +84,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "lakeui.sign_on.proxy.ProxyMiddleware",
-    "lakeui.monitoring.log_requests.RequestLogMiddleware",
+    "lakeui.monitoring.client_address.RequestLogMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

@@ -35,13 +35,11 @@ from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
 from workers.failures import error_fields, fault_fields, hand_back, outage_behind, patiently
-from workers.heartbeat import Heartbeat
-from workers.job_tables import open_table, stop_if_committed
+from workers.heartbeat import START, SYNC, Heartbeat
+from workers.job_tables import note_unasked, open_table, options_of, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
 from workers.rehearsal import announce_end
-from workers.run_options import note_unasked, options_of
 from workers.script import ScriptWork, run_script
-from workers.stages import START, SYNC
 from workers.traces import trace_attempts
 
 logger = logging.getLogger(__name__)

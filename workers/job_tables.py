@@ -1,9 +1,15 @@
-"""Facts about tables for a job's run: opening them, other jobs on them, landed commits."""
+"""The tables and options of a job's run: other jobs, landed commits, jobs that a write asks for."""
+
+from functools import partial
 
 from django.conf import settings
 from django.db.models import Min
 
+from engine.commands.model import Command
 from engine.errors import TableNotFoundError
+from engine.operations.options import FollowUpRunner, RunOptions
+from engine.operations.result import OperationResult
+from engine.spark.jobs import ProgressCallback
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
@@ -11,9 +17,12 @@ from engine.transaction.pending_commit import CommitLimits
 from lakeui.catalog.command_tables import names_others
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.roots import check_table_uri, storage_options
-from lakeui.jobs.models import Job
+from lakeui.jobs.command_rules import readable_table
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job, JobEvent
+from lakeui.jobs.requests import request_job
 from lakeui.jobs.writers import active_jobs, active_writers
-from workers.observation import OwnCommitFoundError
+from workers.observation import JobObserver, OwnCommitFoundError
 
 
 def open_table(uri: str) -> DeltaTable:
@@ -71,3 +80,76 @@ def _stop_if_mirrored(job: Job, table: DeltaTable) -> None:
         own = find_own_commit(table.store, txn_id, version - 1, version)
         if own is not None:
             raise OwnCommitFoundError(own)
+
+
+def asks_for_follow_ups(job: Job, table: Table) -> FollowUpRunner:
+    """Has the follow-ups of a job's writes to a table queued."""
+
+    def ask(command: Command) -> None:
+        request_follow_up(job, table, command)
+
+    return ask
+
+
+def note_unasked(job: Job, result: OperationResult) -> None:
+    """Log that a follow-up could not be requested: the write stands."""
+    if result.follow_up is not None and result.follow_up.error:
+        message = f"Small files were not compacted: {result.follow_up.error}"
+        log_event(
+            job.pk,
+            message,
+            JobEvent.Level.WARNING,
+            error_code=result.follow_up.error_code,
+        )
+
+
+def request_follow_up(job: Job, table: Table, command: Command) -> Job:
+    """Return a queued job for the command: an equal one that waits already, or a new one.
+
+    Raises:
+        ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
+    """
+    waiting = Job.objects.filter(
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        state=Job.State.QUEUED,
+        dry_run=False,
+    ).first()
+    if waiting is not None:
+        log_event(job.pk, f"Job {waiting.pk} already waits to compact small files")
+        return waiting
+    made = request_job(
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        requested_by=None,
+        reason="Auto compaction, because the write left many small files.",
+        caused_by=job,
+    )
+    log_event(job.pk, f"Job {made.pk} compacts small files", follow_up=str(made.pk))
+    return made
+
+
+def options_of(
+    job: Job, asker: Job, observer: JobObserver, progress: ProgressCallback
+) -> RunOptions:
+    """Return the options of a job's run; its source tables are opened with its person's rights.
+
+    `asker` owns the follow-ups: the job itself, or the job that has the step of a script.
+    """
+    person = job.requested_by
+    return RunOptions(
+        txn_id=str(job.txn_id),
+        retries=job.max_retries,
+        observer=observer,
+        progress=progress,
+        running_since=partial(oldest_other_start_ms, job),
+        resolve=lambda name: open_table(readable_table(name, person).uri),
+        dry_run=job.dry_run,
+        user_name=person.get_username() if person else None,
+        writers_elsewhere=other_writers(job) if job.dry_run else None,
+        in_process_bytes=settings.IN_PROCESS_BYTES,
+        count_bytes=settings.DRY_RUN_COUNT_BYTES,
+        then=asks_for_follow_ups(asker, job.table),
+    )

@@ -34,9 +34,8 @@ from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.jobs.writers import note_changed_tables
 from workers.heartbeat import Heartbeat
-from workers.job_tables import open_table, stop_if_committed
+from workers.job_tables import note_unasked, open_table, options_of, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
-from workers.run_options import note_unasked, options_of
 
 
 @dataclass(frozen=True)

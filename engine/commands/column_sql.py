@@ -8,8 +8,7 @@ from typing import Any
 
 from engine.commands.names import name_sql
 from engine.errors import ExpressionError
-from engine.expressions.conditions import Given, GivenExpression
-from engine.expressions.parse import parse_expression
+from engine.expressions.parse import Given, GivenExpression, parse_expression
 from engine.expressions.queries.binder import read_query_text
 from engine.expressions.queries.syntax import SelectSyntax
 from engine.expressions.render import quote_string

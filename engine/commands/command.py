@@ -9,7 +9,7 @@ from engine.commands.fields import Parameter, parameter, parameters_of, to_json,
 from engine.commands.names import ANY_TABLE, is_location
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
-from engine.expressions.conditions import row_condition
+from engine.expressions.parse import row_condition
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound
 from engine.expressions.queries.tables import tables_in_condition

@@ -11,9 +11,9 @@ from engine.commands.statement_cursor import StatementCursor
 from engine.commands.stream import Stream
 from engine.commands.writes import Append, Delete, Overwrite, Update
 from engine.errors import StatementError
-from engine.expressions.conditions import Given
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
+from engine.expressions.parse import Given
 from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.reader import read_common
 

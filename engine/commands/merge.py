@@ -20,7 +20,7 @@ from engine.commands.names import name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.commands.writes import OPTION, choice_option, compaction_choice
 from engine.errors import ExpressionError, MultipleSourceRowsError, RequestError
-from engine.expressions.conditions import Given, row_condition, value_of
+from engine.expressions.parse import Given, row_condition, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.queries.tables import tables_in_condition

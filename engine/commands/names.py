@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from engine.expressions.conditions import Given
 from engine.expressions.operands import KEYWORDS, RESERVED
+from engine.expressions.parse import Given
 from engine.expressions.render import quote_string
 from engine.schema.column_paths import column_path
 

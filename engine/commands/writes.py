@@ -33,8 +33,7 @@ from engine.commands.sources import (
 )
 from engine.errors import RequestError
 from engine.expressions import build
-from engine.expressions.conditions import Given, row_condition, value_of
-from engine.expressions.parse import parse_expression
+from engine.expressions.parse import Given, parse_expression, row_condition, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.reader import check_calls
 from engine.expressions.queries.subqueries import bind_subqueries, parse_unbound

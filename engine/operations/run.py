@@ -49,7 +49,7 @@ from engine.errors import (
     RequestError,
     TableNotFoundError,
 )
-from engine.expressions.conditions import Given
+from engine.expressions.parse import Given
 from engine.log.commits import LogCommit
 from engine.operations.caller_rows import bind_sources
 from engine.operations.define.alter import (

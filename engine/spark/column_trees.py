@@ -25,11 +25,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.clock import SystemClock
 from engine.errors import ExpressionError, InvalidSchemaError, StatementError
 from engine.expressions import build
-from engine.expressions.conditions import GivenExpression
 from engine.expressions.functions import COMPARISONS, FOLDED
 from engine.expressions.lexer import Token, tokenize
 from engine.expressions.operands import Nested
-from engine.expressions.parse import moments, parse_expression
+from engine.expressions.parse import GivenExpression, moments, parse_expression
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.traits import has_subquery

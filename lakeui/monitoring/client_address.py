@@ -1,17 +1,19 @@
 """The client's address of a request: one answer for rates, the audit log and the log.
 
 A client may send any `X-Forwarded-For`. Each proxy appends the address of its own peer at the end,
-so
-with n trusted proxies the n-th address from the right is the last written by a trusted one. The web
-server must pass the peer's own address on: uvicorn runs with `--no-proxy-headers`.
+so with n trusted proxies the n-th address from the right is the last written by a trusted one. The
+web server must pass the peer's own address on: uvicorn runs with `--no-proxy-headers`.
 """
 
 import ipaddress
 import re
 from ipaddress import IPv4Address, IPv6Address
 
+import structlog
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest
+from django_structlog.middlewares import RequestMiddleware
 
 _IPV6_CUSTOMER_BITS = 64
 _MAX_TEXT = 64
@@ -63,3 +65,19 @@ def _canonical(text: str) -> str | None:
     if isinstance(address, IPv6Address):
         address = address.ipv4_mapped or IPv6Address(int(address))
     return str(address)
+
+
+class RequestLogMiddleware(RequestMiddleware):
+    """Names the client as rates and the audit log do; django-structlog believes any header."""
+
+    @classmethod
+    def bind_ip(cls, request: HttpRequest) -> None:
+        structlog.contextvars.bind_contextvars(ip=client_address(request))
+
+    @staticmethod
+    def bind_user_id(request: HttpRequest) -> None:
+        """Bind the user's id from the database; if that is unreachable, the view reports it."""
+        try:
+            RequestMiddleware.bind_user_id(request)
+        except (DatabaseError, InterfaceError):
+            structlog.contextvars.bind_contextvars(user_id=None)

@@ -33,9 +33,9 @@ from engine.conflicts.predict.forecast import FORECASTS, Forecast
 from engine.errors import EngineError
 from engine.vocabulary import name_in_log
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import decode_commit_text
+from lakeui.conflicts.statements.operations import JobSide
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.row_impact import asks_name, row_impact

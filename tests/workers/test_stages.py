@@ -13,8 +13,7 @@ from lakeui.jobs.leases import Lease
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.spark_stages import KEPT, SparkStage
 from tests.lakeui.factories import make_job, make_table
-from workers.heartbeat import Heartbeat, LatestFields, LatestProgress, StageRows
-from workers.stages import Stages
+from workers.heartbeat import Heartbeat, LatestFields, LatestProgress, StageRows, Stages
 
 
 class HandClock:

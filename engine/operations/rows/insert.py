@@ -16,8 +16,8 @@ from engine.commands.model import Append, Overwrite, QuerySource, RowsSource, So
 from engine.commands.sources import FileSource
 from engine.commands.writes import TARGET, check_times, static_values
 from engine.errors import RequestError
-from engine.expressions.conditions import condition_of
 from engine.expressions.lexer import tokenize
+from engine.expressions.parse import condition_of
 from engine.expressions.queries.subqueries import bind_subqueries
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope

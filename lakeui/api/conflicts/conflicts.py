@@ -42,8 +42,9 @@ from lakeui.conflicts.conflict_detail.both_sides import (
     ask_for_rows,
     both_sides,
     find_later_commit,
+    neighbours,
+    similar_conflicts,
 )
-from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import (
     ConflictFilter,

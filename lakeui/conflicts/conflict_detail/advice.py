@@ -23,8 +23,7 @@ from engine.expressions.render import quote_string
 from engine.vocabulary import Reads, Removes, operation_named
 from engine.words import count_noun
 from lakeui.catalog.models import Table
-from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.similar import SimilarConflict, SimilarConflicts
+from lakeui.conflicts.conflict_detail.both_sides import BothSides, SimilarConflict, SimilarConflicts
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.models import Conflict
 

@@ -10,10 +10,10 @@ from engine.conflicts.predict.forecast import FORECASTS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.conflict_detail.both_sides import decision_of
-from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.lanes.bars import BarEnd, LaneBar, overlap_place
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.operations import JobSide
 
 OVERLAPS_SHOWN = 24
 RESULTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, *FORECASTS)

@@ -34,8 +34,9 @@ from lakeui.conflicts.conflict_detail.both_sides import (
     both_sides,
     find_later_commit,
     is_of_former_table,
+    neighbours,
+    similar_conflicts,
 )
-from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.filters import redact_conflict, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_overlap

@@ -23,10 +23,13 @@ from lakeui.catalog.access import may
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import PASSES, ConflictAdvice, advice
 from lakeui.conflicts.conflict_detail.both_sides import (
+    DAYS,
     BothSides,
     LaterCommit,
+    SimilarConflicts,
     both_sides,
     find_later_commit,
+    similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.rerun import (
     AS_IT_WAS,
@@ -34,7 +37,6 @@ from lakeui.conflicts.conflict_detail.rerun import (
     rerun_conflict,
     reruns_of,
 )
-from lakeui.conflicts.conflict_detail.similar import DAYS, SimilarConflicts, similar_conflicts
 from lakeui.conflicts.conflict_detail.trials import TrialAnswer, ask_for_trials, trials_view
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictTrials

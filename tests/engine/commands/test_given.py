@@ -14,7 +14,7 @@ from engine.commands.model import (
 )
 from engine.commands.sources import source_from_json
 from engine.errors import ExpressionError, RequestError
-from engine.expressions.conditions import GivenExpression
+from engine.expressions.parse import GivenExpression
 from engine.expressions.render import to_sql
 from engine.expressions.tree import TRUE, Literal, SparkExpression
 from engine.schema.types import BOOLEAN, LONG, STRING, StructField, StructType

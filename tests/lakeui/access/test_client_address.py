@@ -8,8 +8,7 @@ from django.test import Client, RequestFactory
 from rest_framework.request import Request
 
 from lakeui.api.throttles import AnonymousThrottle
-from lakeui.monitoring.client_address import client_address, client_network
-from lakeui.monitoring.log_requests import RequestLogMiddleware
+from lakeui.monitoring.client_address import RequestLogMiddleware, client_address, client_network
 from tests.lakeui.factories import make_user
 
 PEER = "198.51.100.7"

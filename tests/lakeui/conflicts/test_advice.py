@@ -12,8 +12,12 @@ from engine.schema.types import parse_schema
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.advice import advice, find_narrowing
-from lakeui.conflicts.conflict_detail.both_sides import BothSides, both_sides
-from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
+from lakeui.conflicts.conflict_detail.both_sides import (
+    BothSides,
+    both_sides,
+    neighbours,
+    similar_conflicts,
+)
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import JobAttempt
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user

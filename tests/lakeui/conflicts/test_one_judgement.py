@@ -34,10 +34,10 @@ from lakeui.conflicts.isolation.settings import (
     Proposal,
     propose_setting,
 )
-from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.replay.what_if import what_if
+from lakeui.conflicts.statements.operations import JobSide
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.monitoring.outlook import forecast_of, outlook_of
 from tests.engine.conflicts.real_pairs import LAYOUTS

@@ -8,7 +8,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from tests.lakeui.people import person
-from workers.run_options import asks_for_follow_ups, note_unasked
+from workers.job_tables import asks_for_follow_ups, note_unasked
 
 pytestmark = pytest.mark.django_db
 
