@@ -134,8 +134,9 @@
     ? field.checked !== field.defaultChecked
     : field.options ? [...field.options].some((option) => option.selected !== option.defaultSelected)
     : field.value !== field.defaultValue;
+  const value = (field) => /checkbox|radio/.test(field.type) ? `[value="${CSS.escape(field.value)}"]` : "";
   const same = (field) => field.id ? document.getElementById(field.id)
-    : $(`[name="${CSS.escape(field.name)}"]`);
+    : $(`[name="${CSS.escape(field.name)}"]${value(field)}`);
   let open = [], written = [], focused = null;
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { target, requestConfig } = event.detail;

@@ -1,8 +1,10 @@
 """What a person types stays, on a slow line and past the end of their session."""
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
+from lakeui.catalog.models import Discovery
 from tests.e2e.conftest import PASSWORD
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -25,6 +27,22 @@ def test_a_slow_answer_takes_away_nothing_that_is_typed(overview_page, story):
     expect(page.locator("#id_confirm")).to_have_value("sales.orders")
     expect(page.locator("#id_confirm")).to_be_focused()
     expect(page.locator("#id_reason")).to_have_value("ticket 42")
+
+
+def test_a_tick_stays_at_its_row_while_the_list_of_a_search_grows(overview_page, story):
+    page, now = overview_page, timezone.now()
+    search = Discovery.objects.create(
+        root="s3://demo-lake", naming="{path}", requested_at=now, bound=9
+    )
+    for name in ("b", "c"):
+        search.tables.create(place=f"s3://demo-lake/{name}", name=name)
+    page.goto(f"/tables/discover/?run={search.pk}")
+    page.get_by_label("Register c").check()
+    search.tables.create(place="s3://demo-lake/a", name="a")
+    page.get_by_label("Register a").wait_for()
+    ticked = page.locator("input[name=chosen]:checked")
+    assert ticked.evaluate_all("all => all.map(each => each.ariaLabel)") == ["Register c"]
+    search.delete()
 
 
 def test_a_session_that_ends_leads_to_sign_in_and_back_with_what_was_typed(overview_page, story):

@@ -1,6 +1,7 @@
 """Tags and filters of job pages: SQL with its words marked, the field of tasks, costs."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from django import template
@@ -11,6 +12,7 @@ from django.utils.safestring import SafeString
 from lakeui.catalog import units
 from lakeui.jobs.models import Job
 from lakeui.jobs.schedules import cron_in_words
+from lakeui.jobs.timeline import span_ms
 from lakeui.pages.jobs.run_steps import TaskField, label_of
 from lakeui.pages.moments import NOT_RECORDED
 
@@ -34,6 +36,18 @@ def sql(statement: str) -> SafeString:
         end = match.end()
     parts.append(escape(statement[end:]))
     return format_html_join("", "{}", ((part,) for part in parts))
+
+
+@register.filter
+def share_of_longest(job: Job, jobs: Sequence[Job]) -> float | None:
+    """Return a run's duration in per cent of the longest of some; None if it has not ended."""
+    spans = {
+        run.pk: span_ms(run.started_at, run.finished_at)
+        for run in jobs
+        if run.started_at and run.finished_at
+    }
+    longest = max(spans.values(), default=0)
+    return 100 * spans[job.pk] / longest if longest and job.pk in spans else None
 
 
 @register.simple_tag

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from datetime import timedelta
 from operator import itemgetter
 
 import pytest
@@ -266,3 +267,17 @@ def test_a_schedule_says_its_words_and_its_next_five_runs(client_for, lake):
     listed = client.get("/schedules/").text
     assert "next five" in listed
     assert listed.split("next five")[1].split("</details>")[0].count("<time") == 5
+
+
+def test_the_runs_of_a_schedule_are_drawn_by_their_outcome_and_the_time_they_took(client_for, lake):
+    owner, now = User.objects.get(username="owner"), timezone.now()
+    made = Schedule.objects.create(
+        name="n", cron="0 3 * * *", kind="optimize", owner=owner, table=lake.table
+    )
+    for minutes in (1, 2, 4, None):
+        ended = None if minutes is None else now + timedelta(minutes=minutes)
+        make_job(lake.table, schedule=made, started_at=now, finished_at=ended)
+    row = client_for("owner").get("/schedules/").text.partition('class="outcomes')[2]
+    runs = row.partition('class="sub"')[0].split("<a ")[1:]
+    drawn = [re.findall(r'class="fill" width="([\d.]+%)"', run) for run in runs]
+    assert drawn == [["25%"], ["50%"], ["100%"], []]
