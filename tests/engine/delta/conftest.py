@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import _parse_datatype_string
 
+import engine.table
 from engine.delta import enable
 from engine.delta.tables import DeltaTable
+from engine.operations.run import run
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 
 Rows = list[tuple[Any, ...]]
@@ -43,8 +45,10 @@ def make(spark: SparkSession, tmp_path: Path) -> Make:
             builder.property(f"delta.{key}", value)
         merged = builder.addColumns(_parse_datatype_string(schema)).execute()
         if rows:
-            source = spark.createDataFrame(rows, schema).coalesce(1)
-            merged.merge(source, "false").whenNotMatchedInsertAll().execute()
+            names = [field.name for field in _parse_datatype_string(schema)]
+            source = [dict(zip(names, row, strict=True)) for row in rows]
+            handle = engine.table.DeltaTable.open(str(place))
+            run("INSERT INTO t BY NAME SELECT * FROM s", handle, sources={"s": source})
         return merged
 
     return table
