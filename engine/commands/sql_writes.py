@@ -241,7 +241,7 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
     choice = compaction(cursor, options)
     if cursor.take("REPLACE"):
         return replace(_parse_replace(cursor, into, options, choice), merge_schema=evolves)
-    if takes_stream(cursor):
+    if cursor.take("SELECT", "*", "FROM", "STREAM", "("):
         _refuse_alias(cursor, into)
         options = {**options, "mergeSchema": "true"} if evolves else options
         return replace(stream(cursor, into.table, options), auto_compact=choice)
@@ -444,11 +444,6 @@ def truncate(cursor: StatementCursor) -> Truncate:
     """TRUNCATE TABLE t."""
     cursor.need("TRUNCATE", "TABLE")
     return Truncate(table=cursor.table())
-
-
-def takes_stream(cursor: StatementCursor) -> bool:
-    """Return whether a stream is ahead, and advance to its source."""
-    return cursor.take("SELECT", "*", "FROM", "STREAM", "(")
 
 
 def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> Stream:

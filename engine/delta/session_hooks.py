@@ -10,7 +10,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
@@ -129,14 +129,14 @@ def _install() -> None:
     session: Any = SparkSession
     session.sql = _sql(session.sql)
     session.newSession = _new_session(session.newSession)
-    session.read = _property(session.read, DeltaFrameReader)
-    session.readStream = _property(session.readStream, DeltaStreamReader)
-    session.table = _table(session.table)
+    session.read = route_property(session.read, DeltaFrameReader, is_enabled)
+    session.readStream = route_property(session.readStream, DeltaStreamReader, is_enabled)
+    session.table = route(session.table, read_table, is_enabled)
     frame: Any = ClassicDataFrame
-    frame.write = _property(frame.write, DeltaFrameWriter)
-    frame.writeStream = _property(frame.writeStream, DeltaStreamWriter)
-    frame.writeTo = _write_to(frame.writeTo)
-    frame.mergeInto = _merge_into(frame.mergeInto)
+    frame.write = route_property(frame.write, DeltaFrameWriter, is_enabled)
+    frame.writeStream = route_property(frame.writeStream, DeltaStreamWriter, is_enabled)
+    frame.writeTo = route(frame.writeTo, DeltaFrameWriterV2, is_enabled)
+    frame.mergeInto = route(frame.mergeInto, merge_writer, is_enabled)
     for name in ("collect", "toPandas", "toArrow"):
         setattr(frame, name, _wrap_other_frame(getattr(frame, name), refresh))
     frame.toLocalIterator = _wrap_other_frame(frame.toLocalIterator, _pin_now)
@@ -158,40 +158,34 @@ def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     return sql
 
 
-def _property(original: property, ours: Callable[[Any], Any]) -> property:
-    """Return a property of sessions or frames with our reader or writer in an enabled session."""
+def route(
+    original: Callable[..., Any], ours: Callable[..., Any], enabled: Callable[[Any], bool]
+) -> Callable[..., Any]:
+    """Return a method of sessions or frames that calls ours if the session is enabled.
 
-    def value(self: Any) -> Any:  # noqa: ANN401
-        session = self if isinstance(self, SparkSession) else self.sparkSession
-        return ours(self) if is_enabled(session) else original.__get__(self)
+    The original is called if ours returns None.
+    """
 
-    return property(value, doc=original.__doc__)
+    @wraps(original)
+    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401 - as PySpark's
+        is_ours = enabled(getattr(self, "sparkSession", self))
+        result = ours(self, *arguments, **keywords) if is_ours else None
+        return original(self, *arguments, **keywords) if result is None else result
 
-
-def _table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
-        return self.read.table(tableName) if is_enabled(self) else original(self, tableName)
-
-    table.__doc__ = original.__doc__
-    return table
-
-
-def _write_to(original: Callable[..., Any]) -> Callable[..., Any]:
-    def write_to(self: DataFrame, table: str) -> Any:  # noqa: ANN401
-        enabled = is_enabled(self.sparkSession)
-        return DeltaFrameWriterV2(self, table) if enabled else original(self, table)
-
-    write_to.__doc__ = original.__doc__
-    return write_to
+    return method
 
 
-def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
-    def merge_into(self: DataFrame, table: str, condition: Column) -> Any:  # noqa: ANN401
-        ours = merge_writer(self, table, condition) if is_enabled(self.sparkSession) else None
-        return original(self, table, condition) if ours is None else ours
+def route_property(
+    original: property, ours: Callable[[Any], Any], enabled: Callable[[Any], bool]
+) -> property:
+    """Return a property of sessions or frames that is ours if the session is enabled."""
+    getter: Any = original.fget
+    return property(route(getter, ours, enabled))
 
-    merge_into.__doc__ = original.__doc__
-    return merge_into
+
+def read_table(session: SparkSession, tableName: str) -> DataFrame:  # noqa: N803 - as PySpark's
+    """Return a table as `spark.read` of an enabled session does."""
+    return session.read.table(tableName)
 
 
 def _wrap_other_frame(

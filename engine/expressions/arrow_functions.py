@@ -114,10 +114,6 @@ def _coalesce(values: list[Value], types: list[DataType], result: DataType) -> V
     return pc.coalesce(*(convert(v, t, result) for v, t in zip(values, types, strict=True)))
 
 
-def _evaluate_if(values: list[Value], types: list[DataType], result: DataType) -> Value:
-    return _case(values, types, result)
-
-
 def _nvl2(values: list[Value], types: list[DataType], result: DataType) -> Value:
     return _case([pc.is_valid(values[0]), *values[1:]], [BOOLEAN, *types[1:]], result)
 
@@ -232,7 +228,7 @@ FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     "isnull": _is_null,
     "isnotnull": lambda values, _, __: pc.is_valid(values[0]),
     "coalesce": _coalesce,
-    "if": _evaluate_if,
+    "if": _case,
     "nvl2": _nvl2,
     "case": _case,
     "nullif": _nullif,

@@ -13,10 +13,10 @@ a catalog. Everything is below `metadata`, next to the table's data.
 import io
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException
@@ -141,11 +141,6 @@ class MetadataTree(NoopCatalog):
 
 def _path(number: int) -> str:
     return f"{DIRECTORY}/v{number}.metadata.json"
-
-
-def index_by_path(files: Iterable[DataFile]) -> dict[str, Any]:
-    """Index data files by path."""
-    return {file.file_path: file for file in files}
 
 
 class StoreIO(FileIO):
@@ -399,7 +394,7 @@ def _changes(tree: MetadataTree, base: TableMetadata, source: _ConvertedVersion)
     if changes is not None and before + len(changes.added) - len(changes.removed) == live:
         return changes
     adds = {source.shape.uri(add.path): add for add in adds_of(source.state.files)}
-    have = frozenset(index_by_path(tree.iter_data_files(base)))
+    have = frozenset(file.file_path for file in tree.iter_data_files(base))
     added = {place: add for place, add in adds.items() if place not in have}
     return _Changes(added, have - adds.keys())
 

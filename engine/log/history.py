@@ -171,11 +171,6 @@ def version_from(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
     return timeline.newest_until(timestamp_ms - 1) + 1
 
 
-def version_times(store: Store) -> dict[int, int]:
-    """Return the time of each version by its file, in ms, over the whole log (see `file_times`)."""
-    return file_times(list_log_files(store))
-
-
 def _timeline_of(store: Store, metadata: Metadata) -> "_Timeline":
     files = list_log_files(store)
     earliest = earliest_version(files)

@@ -139,13 +139,7 @@ def parse_schema(
     if isinstance(source, StructType):
         return source
     if isinstance(source, str) and len(source) <= _REMEMBERED_CHARACTERS:
-        return _parse_cached(source, keeps_foreign)
-    return _parse_source(source, keeps_foreign)
-
-
-@lru_cache(maxsize=128)
-def _parse_cached(source: str, keeps_foreign: bool) -> StructType:
-    """Parse a schema; cached, since each statement needs it several times."""
+        return _parse_cached(source, keeps_foreign)  # each statement needs it several times
     return _parse_source(source, keeps_foreign)
 
 
@@ -161,6 +155,9 @@ def _parse_source(source: "str | Mapping[str, Any]", keeps_foreign: bool) -> Str
         msg = f"The schema is a {parsed!r}, not a struct."
         raise InvalidSchemaError(msg)
     return schema
+
+
+_parse_cached = lru_cache(maxsize=128)(_parse_source)
 
 
 def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON

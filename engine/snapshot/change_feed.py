@@ -30,7 +30,8 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.log.commits import LogCommit, read_commit
-from engine.log.history import version_times
+from engine.log.history import file_times
+from engine.log.segment import list_log_files
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import (
     STRING,
@@ -228,7 +229,7 @@ def read_changes(
     batch_bytes = None if most_row_bytes is None else PERSON_BATCH_BYTES
     row_bytes, replaced = 0, _load_replaced_snapshot(table, commits[0])
     terms = [replaced, *[None] * (len(commits) - 1)]
-    times = version_times(table.store)
+    times = file_times(list_log_files(table.store))
     for rows in (
         _add_commit_columns(rows, commit, times)
         for commit, before in zip(commits, terms, strict=True)
@@ -463,7 +464,7 @@ def _add_commit_columns(rows: pa.Table, commit: LogCommit, times: Mapping[int, i
 
 
 def commit_time_ms(commit: LogCommit, times: Mapping[int, int]) -> int:
-    """Return the time of a commit as history shows it; `times` are file times (`version_times`)."""
+    """Return the time of a commit as history shows it; `times` are file times (`file_times`)."""
     own = commit.commit_info.in_commit_timestamp if commit.commit_info else None
     return times.get(commit.version, commit.timestamp_ms) if own is None else own
 

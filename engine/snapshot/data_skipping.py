@@ -123,7 +123,7 @@ class Skipper:
     ) -> None:
         self._schema, self._mode = schema, mode
         self._partitions = {name.lower() for name in partition_columns}
-        condition = deterministic_part(expression)
+        condition = conjunction(filter(is_deterministic, split_conjuncts(expression)))
         self.is_exact = condition == expression
         self._test = compile_condition(condition, self._reader)
         data = [path for path in columns_of(condition) if path[0].lower() not in self._partitions]
@@ -239,11 +239,6 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
         return {"numRecords": stats.numRecords, **shown}
 
     return parse
-
-
-def deterministic_part(expression: Expression) -> Expression:
-    """Return the deterministic conjuncts of a condition."""
-    return conjunction(part for part in split_conjuncts(expression) if is_deterministic(part))
 
 
 def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 from pyspark.sql.connect.readwriter import DataFrameReader as ConnectReader
 from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter
@@ -19,6 +19,7 @@ from engine.delta.exceptions import delta_errors
 from engine.delta.frame_reader import ReadsDelta
 from engine.delta.frame_writer import WritesDelta, WritesDeltaV2
 from engine.delta.merge_builder import merge_writer
+from engine.delta.session_hooks import read_table, route, route_property
 from engine.delta.statements import run_engine_statement
 from engine.delta.table_statements import CHANGES
 from engine.spark.session import bypass_routing, check_hooks, is_plain
@@ -41,27 +42,16 @@ def enable_remote(spark: SparkSession) -> None:
     _installed.append(True)
     session: Any = ConnectSession
     session.sql = _sql(session.sql)
-    session.table = _table(session.table)
-    session.read = property(_either(session.read.__get__, _reader_of), doc=session.read.__doc__)
+    session.table = route(session.table, read_table, _is_enabled)
+    session.read = route_property(session.read, ConnectFrameReader, _is_enabled)
     frame: Any = ConnectDataFrame
-    frame.write = property(_either(frame.write.__get__, _writer_of), doc=frame.write.__doc__)
-    frame.writeTo = _either(frame.writeTo, _writer_to)
-    frame.mergeInto = _merge_into(frame.mergeInto)
+    frame.write = route_property(frame.write, _writer_of, _is_enabled)
+    frame.writeTo = route(frame.writeTo, _writer_to, _is_enabled)
+    frame.mergeInto = route(frame.mergeInto, merge_writer, _is_enabled)
 
 
 def _is_enabled(spark: SparkSession) -> bool:
     return not is_plain() and spark in _enabled
-
-
-def _either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Dispatch a method of sessions or frames to ours if the session is enabled."""
-
-    def dispatch(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as PySpark's
-        session: Any = self if isinstance(self, ConnectSession) else self.sparkSession
-        return (ours if _is_enabled(session) else original)(self, *arguments)
-
-    dispatch.__doc__ = original.__doc__
-    return dispatch
 
 
 def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
@@ -77,23 +67,6 @@ def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     return sql
 
 
-def _table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
-        return self.read.table(tableName) if _is_enabled(self) else original(self, tableName)
-
-    table.__doc__ = original.__doc__
-    return table
-
-
-def _merge_into(original: Callable[..., Any]) -> Callable[..., Any]:
-    def merge_into(self: DataFrame, table: str, condition: Column) -> Any:  # noqa: ANN401
-        ours = merge_writer(self, table, condition) if _is_enabled(self.sparkSession) else None
-        return original(self, table, condition) if ours is None else ours
-
-    merge_into.__doc__ = original.__doc__
-    return merge_into
-
-
 class ConnectFrameReader(ReadsDelta, ConnectReader):  # type: ignore[misc] # of another kind of session
     """The reader of a session of Spark Connect."""
 
@@ -104,11 +77,6 @@ class ConnectFrameWriter(WritesDelta, ConnectWriter):  # type: ignore[misc]
 
 class ConnectFrameWriterV2(WritesDeltaV2, ConnectWriterV2):  # type: ignore[misc]
     """The writer of a frame of Spark Connect to a name."""
-
-
-def _reader_of(session: SparkSession) -> ReadsDelta:
-    """Return the reader for `spark.read`."""
-    return ConnectFrameReader(session)
 
 
 def _writer_of(frame: DataFrame) -> WritesDelta:

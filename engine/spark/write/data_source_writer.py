@@ -17,9 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import (
@@ -49,7 +47,7 @@ from engine.spark.data_source_reader import refuse_variants
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.write.incoming_rows import IncomingRows
-from engine.spark.write.writer import file_target
+from engine.spark.write.writer import file_target, sort_by_partition
 from engine.storage.base import Store
 from engine.storage.uri import open_store, resolve_log_path
 from engine.table import DeltaTable
@@ -160,10 +158,15 @@ class Staging:
         for batch in batches:
             pending.append(self._convert_to_file_rows(batch))
             if sum(pending_batch.nbytes for pending_batch in pending) >= _SORTED_BYTES:
-                yield iter(_sort_by_partition(pending, len(self.target.partitions)))
+                yield self._sort(pending)
                 pending = []
         if pending:
-            yield iter(_sort_by_partition(pending, len(self.target.partitions)))
+            yield self._sort(pending)
+
+    def _sort(self, pending: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
+        rows = pa.concat_tables(pending)
+        names = rows.column_names[-len(self.target.partitions) :]
+        return iter(sort_by_partition(rows, names).combine_chunks().to_batches())
 
     def _convert_to_file_rows(self, batch: pa.RecordBatch) -> pa.Table:
         """Return the rows in the files' form, then the partition columns."""
@@ -238,19 +241,6 @@ def _rename_inner_fields(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Chunk
     if column.type == kind:
         return column
     return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], type=kind)
-
-
-def _sort_by_partition(tables: Sequence[pa.Table], partitions: int) -> list[pa.RecordBatch]:
-    """Sort rows so that those of one partition are adjacent."""
-    rows = pa.concat_tables(tables).combine_chunks()
-    keys = []
-    for column in rows.columns[-partitions:]:
-        combined = column.combine_chunks()
-        array = combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
-        keys.append(pc.dictionary_encode(array, null_encoding="encode").indices.to_numpy())
-    order = np.lexsort(keys[::-1])
-    batches: list[pa.RecordBatch] = rows.take(pa.array(order)).combine_chunks().to_batches()
-    return batches
 
 
 class LakeWriter(DataSourceArrowWriter):

@@ -123,7 +123,7 @@ class IncomingRows:
             RequestError: Arrow cannot check a row.
         """
         columns = {
-            name: _cast_to_kind(column, self._type(name))
+            name: column.cast(self._type(name))
             for name, column in zip(self.given, batch.columns, strict=True)
         }
         count = batch.num_rows
@@ -274,10 +274,6 @@ def _fit(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - as Arrow giv
 
 def _holds_item(value: Any, data_type: DataType, *, nulls: bool) -> bool:  # noqa: ANN401
     return (nulls or value is not None) and _keeps(value, data_type, inside=True)
-
-
-def _cast_to_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
 
 
 def _empty(data: StructType) -> pa.RecordBatch:

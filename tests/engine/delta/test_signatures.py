@@ -7,6 +7,7 @@ from pyspark.errors import PySparkException
 
 from engine.delta import exceptions, tables
 from engine.delta.connect import tables as connect_tables
+from engine.delta.session_hooks import route, route_property
 
 SIGNATURES = {
     "DeltaTable": """
@@ -147,4 +148,41 @@ def test_programs_of_spark_connect_find_the_same_classes():
     assert all(
         getattr(connect_tables, public_name) is getattr(tables, public_name)
         for public_name in tables.__all__
+    )
+
+
+class _Frame:
+    sparkSession = "enabled"  # noqa: N815 - as PySpark's
+
+    def writeTo(self, table: str) -> str:  # noqa: N802
+        """Write."""
+        return f"PySpark writes {table}"
+
+    @property
+    def write(self) -> str:
+        """The writer."""
+        return "PySpark's"
+
+
+def test_a_routed_method_is_ours_in_enabled_sessions_and_looks_like_pysparks():
+    def ours(_frame, table):
+        return None if table == "parquet" else f"we write {table}"
+
+    def is_enabled(session):
+        return session == "enabled"
+
+    frame = _Frame()
+    routed = route(_Frame.writeTo, ours, is_enabled)
+    assert inspect.signature(routed) == inspect.signature(_Frame.writeTo)
+    assert [routed(frame, table=name) for name in ("t", "parquet")] == [
+        "we write t",
+        "PySpark writes parquet",
+    ]
+    property_of_ours = route_property(_Frame.write, lambda _: "ours", is_enabled)
+    assert property_of_ours.__doc__ == "The writer."
+    assert property_of_ours.__get__(frame) == "ours"
+    frame.sparkSession = "another"
+    assert (routed(frame, "t"), property_of_ours.__get__(frame)) == (
+        "PySpark writes t",
+        "PySpark's",
     )

@@ -10,10 +10,19 @@ import pytest
 
 from engine.actions.table import Metadata
 from engine.commands.sql import parse_statement
-from engine.errors import InvariantViolationError, UnsupportedFeatureError
+from engine.errors import InvariantViolationError, SchemaMismatchError, UnsupportedFeatureError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.operations.run import run
-from engine.schema.types import LONG, STRING, ArrayType, MapType, StructField, StructType
+from engine.schema.types import (
+    LONG,
+    STRING,
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 from engine.snapshot.conform import target_type
 from engine.snapshot.row_rules import RowRule, RuleParser
 from engine.spark.columns import to_spark_schema
@@ -441,3 +450,41 @@ def test_arrow_and_spark_complete_and_refuse_the_same_rows(spark, tmp_path):
             assert rules[0] == rules[1], (name, row)
             if name not in OWN_NOTATION:
                 assert arrow.value.what == by_spark.value.what, (name, row)
+
+
+WIDENED = [
+    ("byte", "long", [-128, 127, None], [-128, 127, None]),
+    ("short", "integer", [-32768, 32767], [-32768, 32767]),
+    ("integer", "long", [-(2**31), 2**31 - 1, None], [-(2**31), 2**31 - 1, None]),
+    ("float", "double", [NAN, -0.0, None, 0.1], [NAN, -0.0, None, 0.10000000149011612]),
+    (
+        DecimalType(5, 2),
+        DecimalType(9, 4),
+        [Decimal("999.99"), Decimal("-0.01"), None],
+        [Decimal("999.9900"), Decimal("-0.0100"), None],
+    ),
+    ("void", "string", [None], [None]),
+]
+NARROWED = [
+    *(("long", "integer"), ("double", "float"), ("string", "long"), ("integer", "string")),
+    *(("integer", "double"), ("date", "timestamp"), (DecimalType(5, 2), DecimalType(5, 1))),
+]
+
+
+def _plan_cast(given, declared):
+    data, table = (
+        StructType((StructField("v", PrimitiveType(k) if isinstance(k, str) else k),))
+        for k in (given, declared)
+    )
+    return IncomingRows.plan("t", Metadata(id="m"), table, data, 0)
+
+
+def test_given_rows_are_cast_to_wider_types_alone():
+    for given, declared, values, stored in WIDENED:
+        plan = _plan_cast(given, declared)
+        kind = target_type(PrimitiveType(given) if isinstance(given, str) else given)
+        rows = plan.apply(pa.record_batch({"v": pa.array(values, kind)}))
+        assert repr(rows.column("v").to_pylist()) == repr(stored), (given, declared)
+    for given, declared in NARROWED:
+        with pytest.raises(SchemaMismatchError, match="The column v has the type"):
+            _plan_cast(given, declared)
