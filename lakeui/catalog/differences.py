@@ -61,7 +61,7 @@ class ChangedFileSums:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """Changed files; `passing` files came and went in between.
+    """Changed files; `passing` files were added and removed in between.
 
     `is_whole` is False if commits touched more files than are mirrored one by one, or compared
     here.

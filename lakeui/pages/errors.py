@@ -24,7 +24,7 @@ _DJANGOS = "matches the given query"  # of get_object_or_404: it names a model, 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not hasattr(request, "user"):  # refused before authentication, as for a foreign host
-        return HttpResponse("That request cannot be read.\n", "text/plain", 400)
+        return HttpResponse("The request is not valid.\n", "text/plain", 400)
     return render(request, "400.html", {"reason": _view_message(exception)}, status=400)
 
 

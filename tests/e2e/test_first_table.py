@@ -38,7 +38,7 @@ def test_a_file_is_sent_looked_at_and_loaded_under_other_types(overview_page, tm
     page.keyboard.press("Tab")
     expect(page.get_by_text("nonsense is not a type.")).to_be_visible()
     expect(rows.first).not_to_contain_text("00001")
-    page.get_by_role("button", name="Load it by a job").click()
+    page.get_by_role("button", name="Load it with a job").click()
     expect(page.get_by_text("A type cannot be used.")).to_be_visible()
     page.get_by_label("Type of page").fill("DATE")
     page.keyboard.press("Tab")
@@ -52,7 +52,7 @@ def test_a_file_is_sent_looked_at_and_loaded_under_other_types(overview_page, tm
 
 def _load_and_land(page):
     page.get_by_label("Name of the new table").fill("web.clicks_of_may")
-    page.get_by_role("button", name="Load it by a job").click()
+    page.get_by_role("button", name="Load it with a job").click()
     expect(page.get_by_text("web.clicks_of_may is not there yet.")).to_be_visible()
     job = Job.objects.get(table__name="web.clicks_of_may")
     types = {field["name"]: field["type"] for field in job.parameters["schema"]["fields"]}
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_on_the_page(overview_page, tmp_
     page.set_input_files("#id_file", str(latin))
     page.get_by_role("button", name="Send it").click()
     expect(page.get_by_text("is not UTF-8 text")).to_be_visible()
-    expect(page.get_by_role("button", name="Load it by a job")).to_be_disabled()
+    expect(page.get_by_role("button", name="Load it with a job")).to_be_disabled()
 
 
 def test_an_empty_installation_leads_by_three_steps_and_its_demo_goes_by_one_click(

@@ -68,7 +68,7 @@ def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(overview_pa
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="crm.consents", exact=True)).to_be_visible()
     keyboard.keys("?")
-    expect(page.get_by_text("Off while you type.")).to_be_visible()
+    expect(page.get_by_text("Keys are off while you type.")).to_be_visible()
 
 
 def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
@@ -79,7 +79,7 @@ def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
     page.fill("#id_sql", "DELETE FORM sales.orders")
     expect(page.get_by_role("heading", name="Not understood")).to_be_visible()
     page.fill("#id_sql", "DELETE FROM sales.orders")
-    expect(page.get_by_role("heading", name="is what was understood")).to_be_visible()
+    expect(page.get_by_role("heading", name="statement recognized")).to_be_visible()
     page.get_by_role("button", name="Run it").click()
     expect(page.get_by_text("Type sales.orders to confirm. Nothing was queued.")).to_be_visible()
     page.get_by_label("Type sales.orders to run it").fill("sales.orders")
@@ -87,7 +87,7 @@ def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
     expect(page.get_by_role("heading", name="DELETE on sales.orders")).to_be_visible()
     page.get_by_text("Cancel…").click()
     page.get_by_role("button", name="Cancel this job").click()
-    expect(page.get_by_text("Nothing of it is in the table.")).to_be_visible()
+    expect(page.get_by_text("The table did not change.")).to_be_visible()
 
 
 def test_a_running_job_moves_by_itself_until_it_has_committed(overview_page, story):
@@ -143,7 +143,7 @@ def test_a_slow_run_is_explained_and_run_again_on_its_page(overview_page, story)
         "href", "http://lake-2:4040/stages/stage/?id=12&attempt=0"
     )
     expect(page.get_by_text("Compact took 4 min longer: 5 min, usually 1 min.")).to_be_visible()
-    page.get_by_text("The runs one by one").click()
+    page.get_by_text("All compared runs").click()
     expect(page.locator(".beside tbody tr[aria-selected]")).to_contain_text("This run")
     page.get_by_role("link", name="Run again…").click()
     panel = page.locator("#rerun")

@@ -76,7 +76,7 @@ def test_a_table_is_unregistered_by_its_admins_and_one_never_created_by_maintain
 
 def test_a_table_with_a_job_that_did_not_end_stays(table):
     make_job(table, state="running")
-    with pytest.raises(RequestError, match=r"1 job that changes .* did not end yet"):
+    with pytest.raises(RequestError, match=r"1 job that changes .* must end first"):
         unregister_table(table, None)
     assert count_records(table).jobs == 2
 
@@ -95,7 +95,7 @@ def test_its_page_tells_what_goes_and_asks_for_the_name(client, table):
     assert "Unregister…" not in client.get(f"/tables/{table.pk}/").content.decode()
     client.force_login(make_user("admin", Role.ADMIN))
     assert "Unregister…" in client.get(f"/tables/{table.pk}/").content.decode()
-    assert "gone for good" in client.get(address).content.decode()
+    assert "permanently deleted" in client.get(address).content.decode()
     assert client.post(address, {"confirm": "sales.order"}).status_code == 400
     assert Table.objects.exists()
     assert client.post(address, {"confirm": "sales.orders"}).headers["Location"] == "/tables/"
@@ -131,6 +131,6 @@ def test_the_command_says_in_one_line_why_a_table_stays(table):
     with pytest.raises(CommandError, match="No table is called sales"):
         _output("sales.order")
     make_job(table, state="running")
-    with pytest.raises(CommandError, match="did not end yet"):
+    with pytest.raises(CommandError, match="must end first"):
         _output("sales.orders")
     assert Table.objects.exists()

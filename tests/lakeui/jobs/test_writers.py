@@ -109,7 +109,7 @@ def test_a_schedule_may_name_a_table_that_its_job_is_to_make(tables):
 def test_a_table_that_a_script_changes_cannot_be_unregistered_meanwhile(tables):
     orders, people, returns = tables
     job = script(orders)
-    with pytest.raises(RequestError, match=r"1 job that changes sales\.people did not end yet"):
+    with pytest.raises(RequestError, match=r"1 job that changes sales\.people must end first"):
         unregister_table(people, None)
     unregister_table(returns, None)
     Job.objects.filter(pk=job.pk).update(state=Job.State.SUCCEEDED)

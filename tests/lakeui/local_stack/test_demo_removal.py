@@ -135,7 +135,7 @@ def test_the_command_names_what_goes_and_removes_it_when_confirmed(demo, capsys)
 
 def test_a_refusal_is_the_commands_error(demo):
     Job.objects.filter(pk=Job.objects.first().pk).update(state=Job.State.RUNNING)
-    with pytest.raises(CommandError, match="did not end yet"):
+    with pytest.raises(CommandError, match="must end first"):
         call_command("demo", "--remove", "--yes")
 
 

@@ -55,7 +55,7 @@ def test_a_fix_that_was_tried_says_whether_it_would_have_landed(client_for, conf
     verdicts = {act.advice.kind: act.verdict for act in response.context["acts"]}
     assert (verdicts["retry"], verdicts["deletion_vectors"]) == ("passes", "aborted")
     body = response.content.decode()
-    assert "Tried: it would have landed." in body
+    assert "Tried: it would have committed." in body
     assert "14 rows were changed on the" in body
     assert "Tried: it would have been" in body
     assert "the write was aborted again" in body
@@ -344,7 +344,7 @@ def test_without_a_broker_earlier_answers_stay_and_nobody_is_made_to_wait(
     kept = client.get(address).json()
     assert (kept["state"], kept["condition"], len(kept["answers"])) == ("read", "", 2)
     page = client.post(f"/conflicts/{conflict_of_job.pk}/trials/", asked, follow=True).text
-    assert "Tried: it would have landed." in page
+    assert "Tried: it would have committed." in page
     assert "so no worker was asked" in page
 
 

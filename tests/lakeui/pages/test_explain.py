@@ -96,7 +96,7 @@ def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(client_fo
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda message: message.key)
 def test_each_sample_is_explained_by_its_link(client_for, lake, sample):
     body = client_for("viewer").get(PATH, {"sample": sample.key}).content.decode()
-    assert "What was recognised" in body
+    assert "Recognized facts" in body
     assert "<mark>" in body
 
 

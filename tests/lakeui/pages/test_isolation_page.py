@@ -102,7 +102,7 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(client_fo
 
 def test_clustering_alone_lets_every_open_write_land(client_for, page):
     body = client_for("viewer").get(page, {"clustering": "order_date"}).content.decode()
-    assert "No open write would be aborted" in body
+    assert "No running write would be aborted" in body
     assert "running job would be aborted" not in body
     assert "No row moves until OPTIMIZE runs" in body
     assert "CLUSTER BY (order_date, customer_id)" in body

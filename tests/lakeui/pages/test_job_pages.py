@@ -57,7 +57,7 @@ def test_a_statement_is_shown_as_it_was_understood(client_for, lake):
     body = new(
         client_for("owner"), lake.table, step="check", sql="optimize sales.orders"
     ).content.decode()
-    assert "is what was understood" in body
+    assert "statement recognized" in body
     assert "OPTIMIZE sales.orders" in body
     assert not Job.objects.exclude(pk=lake.job.pk).exists()
 
@@ -69,7 +69,7 @@ def test_htmx_gets_the_fragment_alone(client_for, lake):
         **HTMX,
     )
     body = response.content.decode()
-    assert "is what was understood" in body
+    assert "statement recognized" in body
     assert "<html" not in body
 
 
@@ -328,7 +328,7 @@ def test_what_destroys_is_run_again_by_the_name_of_the_table(client_for, lake):
     client = client_for("owner")
     done = make_job(lake.table, "delete", parameters={})
     body = client.get(f"/jobs/{done.pk}/").content.decode()
-    assert "Rows or history may be gone afterwards." in body
+    assert "Rows or history may be lost." in body
     assert 'name="confirm"' in body
     refused = client.post(f"/jobs/{done.pk}/rerun/", {"confirm": "sales.order"}, **HTMX)
     assert "Type sales.orders to confirm. Nothing was queued." in refused.content.decode()
@@ -408,10 +408,10 @@ def test_a_rerun_says_beforehand_whether_it_would_land(client_for, lake):
 
     lake.job.delete()
     body, told = forecast()
-    assert "it would land as v4" in body
+    assert "it would commit as v4" in body
     assert (told["forecast"], told["next_version"], told["coming"]) == ("never", 4, [])
     Job.objects.filter(pk=done.pk).update(state=Job.State.FAILED)
-    assert "it fails again unless its cause is gone" in forecast()[0]
+    assert "it fails again unless the cause is removed" in forecast()[0]
     Job.objects.filter(pk=done.pk).update(state=Job.State.SUCCEEDED)
     Job.objects.filter(pk=done.pk).update(created_at=timezone.now() - timedelta(hours=1))
     other = make_job(
@@ -419,7 +419,7 @@ def test_a_rerun_says_beforehand_whether_it_would_land(client_for, lake):
         parameters={"set": {"status": "'x'"}, "where": "order_id = 1"},
     )  # fmt: skip
     body, told = forecast()
-    assert "it would land, unless the UPDATE of the system changes the same rows first" in body
+    assert "it would commit, unless the UPDATE of the system changes the same rows first" in body
     assert told["forecast"] == "same row"
     Job.objects.filter(pk=other.pk).update(
         kind="alter_drop_columns", parameters={"columns": ["status"]}
@@ -555,7 +555,7 @@ def test_merge_is_filled_in_clause_by_clause(client_for, lake):
         "clauses.2.action": "insert_all",
     }
     body = post_check(client_for("owner"), lake.table, **fields)
-    assert "is what was understood" in body
+    assert "statement recognized" in body
     assert "WHEN MATCHED THEN UPDATE SET status = source.status" in body
     assert "WHEN NOT MATCHED THEN INSERT *" in body
     assert "(1, &#x27;open, or not&#x27;), (2, &#x27;done&#x27;)" in body
@@ -585,7 +585,7 @@ def test_a_fault_of_a_source_stands_at_its_field(client_for, lake, fields, at):
     body = post_check(client_for("owner"), lake.table, kind="append", **fields)
     assert f'id="id_{at}' in body
     assert "_error" in body
-    assert "is what was understood" not in body
+    assert "statement recognized" not in body
 
 
 def test_a_clause_that_cannot_be_is_blamed_where_it_stands(client_for, lake):

@@ -176,7 +176,7 @@ def test_a_table_that_does_not_answer_says_how_old_it_is(client_for, lake):
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.")
     body = client_for("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
     assert f"{lake.table.name} cannot be read. " in body.replace("</b>", "")
-    assert "What you see is version 3 as mirrored" in body
+    assert "This page shows version 3 as mirrored" in body
     assert "Try now" not in body
     assert "Try now" in client_for("owner").get(f"/tables/{lake.table.pk}/").content.decode()
 

@@ -183,7 +183,7 @@ def test_the_profile_of_a_column_is_asked_for_beside_the_rows(client_for, lake, 
     Preview.objects.filter(pk=asked.pk).update(read_at=timezone.now(), answer=sums)
     page = client.get(f"{address}?version=3&profile=id", headers=HTMX)
     assert page.status_code == 286
-    for said in ("Profile of", "77", "Of every row", "41"):
+    for said in ("Profile of", "77", "All rows", "41"):
         assert said in page.text
 
 

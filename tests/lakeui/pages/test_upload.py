@@ -180,4 +180,4 @@ def test_parquet_is_read_in_a_process_of_its_own(client_for, send_file, tmp_path
     body = client_for("owner").get(
         send_file("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
     )
-    assert "types as the file says them" in body.content.decode()
+    assert "types from the file" in body.content.decode()

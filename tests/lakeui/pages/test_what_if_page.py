@@ -22,7 +22,7 @@ def page(db):
 def test_the_sums_come_first_and_name_the_change(client_for, page):
     body = client_for("viewer").get(page, {"level": "Serializable"}).content.decode()
     assert "1 more write would be aborted" in body
-    assert "Committed that would be aborted" in body
+    assert "Committed writes that would be aborted" in body
     as_it_is = client_for("viewer").get(page).content.decode()
     assert "1 write aborted as the table is" in as_it_is
 

@@ -78,7 +78,7 @@ def test_columns_are_found_by_a_part_of_their_dotted_name(client_for, table):
     assert "1 to 1 of 1 column that match" in body
     assert "All 1,100 columns" in body
     assert "/columns/?q=00990.IN" in body
-    assert "No column's name holds" in " ".join(
+    assert "No column name contains" in " ".join(
         page(client_for, table, "schema/?q=nowhere").split()
     )
 
