@@ -192,7 +192,7 @@ def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(overv
     expect(page.get_by_text("A worker is trying the fixes")).to_be_visible()
     try_fixes(ConflictTrials.objects.get(conflict=conflict).pk)
     expect(page.get_by_text("the write was aborted again, as it had been")).to_be_visible()
-    expect(page.get_by_text("Tried: it would have landed").first).to_be_visible()
+    expect(page.get_by_text("Tried: it would have committed").first).to_be_visible()
     page.reload()
     page.get_by_role("link", name="With your condition").click()
     expect(page.locator("#rerun pre")).to_contain_text("(id >= 5) AND (id >= 10)")

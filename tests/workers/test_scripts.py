@@ -195,7 +195,7 @@ def test_a_check_or_dry_run_of_a_script_makes_no_table_row(tables):
     command, _ = read_request(sql=sql)
     check_request(command, tables[0], None)
     assert command.kind == "script"
-    with pytest.raises(RequestError, match="a dry run cannot go on"):
+    with pytest.raises(RequestError, match="a dry run cannot use"):
         request_job(table=tables[0], sql=sql, requested_by=None, dry_run=True)
     with pytest.raises(RequestError, match=r"no table sales\.nothing"):
         _script(tables, *MAKES, "CREATE TABLE sales.other SHALLOW CLONE sales.nothing")

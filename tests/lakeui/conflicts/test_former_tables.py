@@ -126,7 +126,7 @@ def test_the_page_of_a_conflict_says_that_another_table_is_there(tmp_path, table
     client = PageClient()
     client.force_login(make_user("ann", Role.VIEWER))
     page = f"/conflicts/{conflicts.pk}/"
-    words = "Another table is in the place of that one since"
+    words = "Another table has since replaced this table"
     assert words not in client.get(page).content.decode()
     write(tmp_path / "orders", SINCE, "second")
     refresh_table(table)

@@ -135,7 +135,7 @@ def test_the_matrix_marks_what_a_setting_would_change(client_for, lake):
     preview = client_for("viewer").get(path, {"level": "Serializable"}).content.decode()
     assert "is-changed" not in as_it_is
     assert "is-changed" in preview
-    assert "It changes the metadata" in preview
+    assert "This changes the metadata" in preview
 
 
 def test_a_setting_is_offered_as_a_job_only_to_who_may(client_for, lake):

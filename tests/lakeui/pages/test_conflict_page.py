@@ -86,7 +86,7 @@ def test_rows_of_one_file_are_told_from_the_rows_of_all(client_for, conflict_wit
 
 def test_facts_that_were_not_recorded_are_named_as_such(client_for, lake):
     body = _page(client_for("viewer"), lake.conflict)
-    assert "not recorded of this one" in body
+    assert "The results for the winning commits before it are not recorded" in body
     assert "4,118" not in body
 
 

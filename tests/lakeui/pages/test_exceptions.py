@@ -60,7 +60,7 @@ def test_a_conflict_page_says_what_decided_and_links_its_exception(client_for, l
     assert f'{ADDRESS}#{check.error.__name__}"' in body
     codes = set(re.findall(rf"{check.error.code}\.([A-Z_]+)", body))
     assert codes == ({subclass} if is_of_files else set())
-    assert ("Files alone decided" in body) <= is_of_files
+    assert ("It was decided at file level" in body) <= is_of_files
     told = client_for("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
     assert (told["subclass"] or "") == subclass
 

@@ -54,7 +54,7 @@ def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction
     assert f'href="/tables/{lake.table.pk}/history/2/">v2</a>' in body
     assert "found by its transaction id" in body
     assert "added 14 files to" in body
-    assert "would have ignored 18,204 new rows" in body
+    assert "would have missed 18,204 new rows" in body
     assert "Check 5 of 7" in body
     assert "not a blind append" in body
     assert "The stream resumes from its checkpoint" in body
@@ -132,7 +132,7 @@ def test_a_stranger_learns_nothing_of_the_table(client_for, lake, text):
     ("pasted", "status", "words"),
     [
         ("", 400, "The text is empty"),
-        ("nothing of the kind", 200, "No conflict of a Delta writer was recognised"),
+        ("nothing of the kind", 200, "No conflict of a Delta writer was recognized"),
         (
             "java.io.FileNotFoundException: x",
             200,

@@ -76,9 +76,9 @@ def test_a_program_is_shown_how_to_report_with_a_token_made_on_the_spot(first):
 def test_a_new_job_without_any_table_leads_to_the_first(first):
     body = page(first).get("/jobs/new/").text
     assert 'href="/tables/register/"' in body
-    assert "An administrator gives it" not in body
+    assert "An administrator can grant it" not in body
     viewer = page(make_user("other", Role.VIEWER)).get("/jobs/new/").text
-    assert "Registering needs the role maintainer" in viewer
+    assert "You need the role maintainer" in viewer
 
 
 @pytest.mark.parametrize("address", ["/tables/register/", "/tables/discover/"])

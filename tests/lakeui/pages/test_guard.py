@@ -44,7 +44,7 @@ def _form(client, table, sql: str, **fields):
 def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(client_for, table, sql):
     client = client_for("owner")
     body = _form(client, table, sql, step="check").content.decode()
-    assert "Rows or history may be gone" in body
+    assert "Rows or history may be lost" in body
     assert GUARDED[sql] in body
     assert 'id="id_confirm"' in body
     assert "data-asks-name" in body
@@ -73,7 +73,7 @@ def test_a_table_that_is_written_anew_from_itself_is_read_and_its_rows_come_back
 @pytest.mark.parametrize("sql", FREE)
 def test_what_removes_nothing_is_not_guarded(client_for, table, sql):
     body = _form(client_for("owner"), table, sql, step="check").content.decode()
-    assert "may be gone" not in body
+    assert "may be lost" not in body
     assert "data-runs" in body
     assert "data-asks-name" not in body
 

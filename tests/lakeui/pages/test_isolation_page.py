@@ -34,7 +34,7 @@ def test_a_cell_counts_overlaps_and_not_conflicts_alone(client_for, page):
 
 
 def test_the_page_and_rest_say_whether_writes_pass_what_enables_a_feature(client_for, page, lake):
-    for asked, said in ((False, "aborts running"), (True, "lets running appends")):
+    for asked, said in ((False, "aborts running"), (True, "does not abort running appends")):
         Table.objects.filter(pk=lake.table.pk).update(
             properties={RESOLUTION_PROPERTY: str(asked).lower()}
         )

@@ -200,7 +200,7 @@ def test_an_earlier_dry_run_of_the_same_is_shown(client_for, lake):
     statement = "DELETE FROM sales.orders WHERE order_id = 1"
     make_job(lake.table, "delete", statement=statement, dry_run=True, plan={"files": 7})
     body = new(client_for("owner"), lake.table, step="check", sql=statement).content.decode()
-    assert "A dry run of exactly this" in body
+    assert "A dry run of this statement" in body
 
 
 def test_an_operator_is_told_what_a_role_lacks(client_for, lake):
@@ -282,7 +282,7 @@ def test_a_job_is_cancelling_until_its_worker_has_ended_it(client_for, lake):
     assert "Cancelling since" in body
     assert "Cancel this job" not in body
     Job.objects.update(worker="")
-    assert "looks whether it had committed" in client.get(path).content.decode()
+    assert "only checks whether it had committed" in client.get(path).content.decode()
 
 
 def test_a_job_that_is_asked_to_stop_after_its_commit_began_says_so(client_for, lake):
@@ -425,7 +425,7 @@ def test_a_rerun_says_beforehand_whether_it_would_land(client_for, lake):
         kind="alter_drop_columns", parameters={"columns": ["status"]}
     )
     body, told = forecast()
-    assert "it would be aborted by the DROP COLUMNS of the system, should that commit" in body
+    assert "it would be aborted by the DROP COLUMNS of the system, if that commits" in body
     assert told["forecast"] == "always"
 
 
@@ -614,7 +614,7 @@ def test_a_form_shows_the_statement_of_its_table_and_its_earlier_dry_run(client_
         client_for("owner"), lake.table, step="check", kind="vacuum", parameters=parameters
     ).content.decode()
     assert statement in body
-    assert "A dry run of exactly this" in body
+    assert "A dry run of this statement" in body
 
 
 def run_of(lake, *, number=1, **attempt):

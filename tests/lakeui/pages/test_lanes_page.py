@@ -154,7 +154,7 @@ def test_a_link_to_an_old_transaction_opens_the_versions_around_it(client_for, l
     assert '<h2 id="picked">price-fixer' in body
     assert client.get(path, {"pick": "v50"})["Location"] == f"{path}?pick=v50&last=60"
     assert client.get(path, {"pick": "v80"}).status_code == 200
-    assert f"{key} is none of the transactions" in _body(client, path, pick=key, last=99)
+    assert f"{key} is not a transaction" in _body(client, path, pick=key, last=99)
 
 
 def test_a_bucket_of_the_strip_moves_the_window(client_for, lake, path):
@@ -180,7 +180,7 @@ def test_a_fragment_is_sent_only_when_something_changed(client_for, lake, path):
 def test_without_times_one_still_moves_on(client_for, lake, path):
     Commit.objects.filter(table=lake.table).update(committed_at=None)
     body = _body(client_for("viewer"), path, span=15, last=2)
-    assert "No version here has a time" in body
+    assert "No version here has a known time" in body
     assert 'data-key="next"' in body
 
 

@@ -118,7 +118,7 @@ def test_an_empty_lake_names_the_next_step(client_for, db):
     assert "Register a table" in client_for("owner").get("/tables/").content.decode()
     body = client_for("viewer").get("/tables/").content.decode()
     assert "Register a table" not in body
-    assert "Registering needs the role maintainer" in body
+    assert "You need the role maintainer" in body
 
 
 def test_a_stranger_is_told_that_a_role_is_missing(client_for, db):
@@ -256,7 +256,10 @@ def test_a_schedule_says_its_words_and_its_next_five_runs(client_for, lake):
     htmx = {"HX-Request": "true"}
     typed = client.get("/schedules/new/?cron=0+2+*+*+1-5", headers=htmx).text
     assert "Mondays to Fridays at 02:00 UTC" in typed
-    assert "This is not a schedule yet" in client.get("/schedules/new/?cron=0+2", headers=htmx).text
+    assert (
+        "This is not a complete schedule"
+        in client.get("/schedules/new/?cron=0+2", headers=htmx).text
+    )
     assert client.get("/schedules/new/?cron=", headers=htmx).status_code == 200
     assert client_for("viewer").get("/schedules/new/?cron=0+2", headers=htmx).status_code == 403
     owner = User.objects.get(username="owner")

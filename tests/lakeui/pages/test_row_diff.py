@@ -95,7 +95,7 @@ def test_rows_are_paged_and_a_cut_list_says_so(client_for, lake, address):
 def test_guesses_and_columns_that_were_not_compared_are_told(client_for, lake, address):
     create_comparison(lake, answer=ANSWER | {"repeated_keys": True, "dropped_columns": ["old"]})
     text = client_for("viewer").get(address).text
-    assert "share a key" in text
+    assert "have the same key" in text
     assert "<code>old</code>" in text
 
 

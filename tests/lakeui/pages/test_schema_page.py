@@ -159,7 +159,7 @@ def test_a_change_of_settings_is_set_back_by_a_job(client_for, table):
     }
     shown = client.post("/jobs/new/", asked | {"step": "check"}).content.decode()
     assert "UNSET TBLPROPERTIES IF EXISTS (&#x27;delta.appendOnly&#x27;)" in shown
-    assert "It changes the metadata" in shown
+    assert "This changes the metadata" in shown
     wrong = Job.objects.filter(kind="unset_properties")
     assert not wrong.exists()
     named = asked | {"step": "run"}

@@ -56,11 +56,11 @@ def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(client_for):
     secret = _secret(client_for("operator").post("/tokens/", WANTED).content.decode())
     body = client_for("operator").get("/tokens/").content.decode()
     assert f">{secret[:12]}…</span>" in body
-    assert "It cannot be undone." not in body
+    assert "This cannot be undone." not in body
     asked = f"/tokens/?revoke={ApiToken.objects.get().public_id}"
-    assert "It cannot be undone." in client_for("operator").get(asked).content.decode()
+    assert "This cannot be undone." in client_for("operator").get(asked).content.decode()
     for person, address in (("owner", asked), ("operator", "/tokens/?revoke=nothing")):
-        assert "It cannot be undone." not in client_for(person).get(address).content.decode()
+        assert "This cannot be undone." not in client_for(person).get(address).content.decode()
     listed = client_for("operator").get("/api/v1/tokens/").json()["items"][0]
     assert listed["starts_with"] == secret[:12]
 
