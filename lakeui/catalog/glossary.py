@@ -83,7 +83,7 @@ TERMS = (
     Term(
         str(IsolationLevel.SNAPSHOT),
         "the level at which OPTIMIZE and other commits that change no data are checked,"
-        " whatever the table's level: they only move rows that they have read, so added files"
+        " regardless of the table's level: they only move rows that they have read, so added files"
         " do not matter to them",
     ),
     Term(
