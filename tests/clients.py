@@ -168,6 +168,17 @@ CLIENTS = (
 )
 
 
+OTHERS = {
+    "ibis-framework": "its tests need data of another repository, and Iceberg's jar for this Spark, "
+    "which does not exist",
+    "databricks-labs-dqx": "its tests with Spark need a Databricks workspace; the others start no Spark",
+    "dlt-meta": "its package on the index is only a reference to a successor, without tests",
+    "delta-spark": "its package has no tests; [pyspark.md](pyspark.md#delta-sparks-own-tests) has the counts of its repository's",
+    "delta-hydro": "its package has no tests",
+}
+"""Clients that are not run, and why."""
+
+
 def run_client(client: Client, home: Path = HOME) -> ClientRun:
     """Install a client and run its tests; what hinders it is part of the result."""
     try:
@@ -290,7 +301,8 @@ def describe(runs: list[ClientRun]) -> str:
     lines += ["", "These fail:", "", "| client | test | reason |", "|---|---|---|"]
     for run in done:
         lines += [f"| {run.client.name} | `{name}` | {run.reason(name)} |" for name in run.failed]
-    lines += ["", *(f"Not run: {r.client.name}: {r.hindrance}." for r in runs if r.hindrance)]
+    hindered = {run.client.name: run.hindrance for run in runs if run.hindrance} | OTHERS
+    lines += ["", "Not run:", "", *(f"- {name}: {why}." for name, why in hindered.items())]
     return "\n".join(lines).rstrip() + "\n"
 
 

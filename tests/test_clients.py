@@ -21,7 +21,7 @@ def test_each_test_counts_once_and_each_failure_has_a_reason():
     assert "| mack==0.5.0 | 1 | 3 | 1 | its repository |" in text
     assert "| mack | `test_jvm[1]` | reads Scala objects |" in text
     assert "| mack | `test_teardown` | **not known** |" in text
-    assert f"Not run: {CLIENTS[0].name}: no index." in text
+    assert f"- {CLIENTS[0].name}: no index.\n" in text
 
 
 def test_a_section_replaces_the_one_of_its_title_and_keeps_the_others(tmp_path):
