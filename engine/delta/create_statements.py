@@ -32,7 +32,7 @@ from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.column_paths import render_column_path
 from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
-from engine.spark.catalogue import CataloguedTable
+from engine.spark.catalogue import CataloguedTable, find_permanent_view
 from engine.spark.jvm import column_of, frame_over, iter_seq
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
@@ -46,7 +46,7 @@ CREATE_STATEMENTS = frozenset(
         LIKE_STATEMENT,
     }
 )
-VIEW_STATEMENTS = frozenset({"CreateView", "CreateViewCommand"})
+VIEW_STATEMENTS = frozenset({"AlterViewAs", "CreateView", "CreateViewCommand"})
 _COLLATION = re.compile(r"\bCOLLATE\b")
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
@@ -158,25 +158,23 @@ def _define_like_other(spark: SparkSession, name: str) -> NewTableDefinition:
     return NewTableDefinition(columns=declared.fields if isinstance(declared, StructType) else ())
 
 
-def create_view(spark: SparkSession, plan: Java) -> DataFrame:
-    """Make a temporary view of a query over Delta tables, as they are now.
-
-    Raises:
-        StatementNotRoutedError: the view is to outlive the session.
-    """
-    if kind_of(plan) != "CreateViewCommand":
-        what = (
-            "A permanent view cannot read a Delta table here, because Spark itself resolves "
-            "the view's text."
-        )
-        remedy = "Use CREATE TEMPORARY VIEW, or create a table from the query."
-        raise StatementNotRoutedError(what, remedy, field="sql")
-    frame = frame_over(plan.plan(), spark)
-    names = [str(pair._1()) for pair in iter_seq(plan.userSpecifiedColumns())]
-    if names:
-        frame = frame.toDF(*names)
-    name, replaces = str(plan.name().table()), bool(plan.replace())
-    if str(plan.viewType().toString()).startswith("Global"):
+def make_view(spark: SparkSession, plan: Java) -> DataFrame:
+    """Create or alter a view whose query is resolved; Spark stores the text of a permanent one."""
+    kind = kind_of(plan)
+    if kind == "CreateViewCommand":
+        is_global = str(plan.viewType().toString()).startswith("Global")
+        columns = [str(pair._1()) for pair in iter_seq(plan.userSpecifiedColumns())]
+        name, query, replaces = str(plan.name().table()), plan.plan(), bool(plan.replace())
+    else:
+        parts = texts_of(plan.child().multipartIdentifier()) if kind == "AlterViewAs" else ()
+        if not parts or find_permanent_view(spark, name_sql(parts)) is not None:
+            return frame_over(plan, spark)
+        is_global, columns = len(parts) > 1, []
+        name, query, replaces = parts[-1], plan.query(), True
+    frame = frame_over(query, spark)
+    if columns:
+        frame = frame.toDF(*columns)
+    if is_global:
         make = frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView
     else:
         make = frame.createOrReplaceTempView if replaces else frame.createTempView

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from engine.delta.exceptions import delta_errors
 from engine.delta.names import PROVIDERS, find_delta, open_table, parts_in
+from engine.delta.statement_views import StatementViews
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
@@ -22,7 +23,7 @@ from engine.delta.table_reads import (
     table_at,
 )
 from engine.errors import RequestError
-from engine.spark.session import bypass_routing
+from engine.spark.session import bypass_routing, is_remote
 from engine.spark.statement_plan import name_parts
 
 DEFAULT_SOURCE = "spark.sql.sources.default"
@@ -117,9 +118,15 @@ class ReadsDelta(_Reader):
         """Return the rows of a table by name."""
         with bypass_routing(), delta_errors():
             name, version, moment = split_point(tableName)
-            place = find_delta(self._session, parts_in(self._session, name))
+            parts = parts_in(self._session, name)
+            place = find_delta(self._session, parts)
             if place is None:
-                return super().table(tableName)
+                rows = (
+                    None
+                    if is_remote(self._session)
+                    else StatementViews(self._session).read_view(parts)
+                )
+                return super().table(tableName) if rows is None else self._check_schema(rows)
             table = table_at(self._session, place.location, self._own_options, name)
             points = {VERSION: version, TIMESTAMP: moment}
             given = {key: value for key, value in points.items() if value is not None}

@@ -8,9 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from engine.clock import utc_from_ms
+from engine.delta.names import parts_of
 from engine.operations.result import OperationResult
 from engine.protocol.features import list_supported_features
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.catalogue import CataloguedTable
 from engine.spark.columns import to_spark_type
 from engine.spark.jvm import empty_frame
 from engine.spark.session import is_remote
@@ -121,7 +123,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
 
 
 def description_frame(
-    spark: SparkSession, snapshot: Snapshot, name: str, *, extended: bool
+    spark: SparkSession, snapshot: Snapshot, table: CataloguedTable, *, extended: bool
 ) -> DataFrame:
     """Return a row for each column, each partition column, and then for further details."""
     rows: list[tuple[str, str, str | None]] = [
@@ -133,18 +135,42 @@ def description_frame(
         rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         rows += [(column, types[column], None) for column in snapshot.partition_columns]
     if extended:
-        metadata = snapshot.metadata
-        properties = ",".join(f"{k}={v}" for k, v in sorted(metadata.configuration.items()))
-        rows += [
-            ("", "", ""),
-            ("# Detailed Table Information", "", ""),
-            ("Name", name or metadata.name or "", ""),
-            ("Comment", metadata.description or "", ""),
-            ("Location", hadoop_uri(snapshot.table_uri), ""),
-            ("Provider", "delta", ""),
-            ("Table Properties", f"[{properties}]", ""),
-        ]
+        properties = ",".join(f"{k}={v}" for k, v in sorted(table_properties(snapshot).items()))
+        details = {
+            **_name_details(table),
+            "Comment": snapshot.metadata.description,
+            "Location": hadoop_uri(snapshot.table_uri),
+            "Provider": "delta",
+            "Owner": table.owner,
+            "Is_managed_location": "true" if table.kind == "MANAGED" else "",
+            "Table Properties": f"[{properties}]",
+        }
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(key, value, "") for key, value in details.items() if value]
     return spark.createDataFrame(rows, "col_name string, data_type string, comment string")
+
+
+def _name_details(table: CataloguedTable) -> dict[str, str]:
+    """Return the parts of a table's name and its kind; without a name, its path."""
+    *catalog, database, name = parts_of(table.name) if table.name else ("", "")
+    if not name:
+        return {"Name": f"delta.`{table.location}`"}
+    return {
+        "Catalog": "".join(catalog),
+        "Namespace": database,
+        "Database": database,
+        "Table": name,
+        "Type": table.kind,
+    }
+
+
+def table_properties(snapshot: Snapshot) -> dict[str, str]:
+    """Return the table's properties and its protocol, as statements show them."""
+    return {
+        **snapshot.metadata.configuration,
+        "delta.minReaderVersion": str(snapshot.protocol.min_reader_version),
+        "delta.minWriterVersion": str(snapshot.protocol.min_writer_version),
+    }
 
 
 def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:

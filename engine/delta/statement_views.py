@@ -1,17 +1,19 @@
 """Delta tables in a statement, replaced in its text by temporary views over native scans.
 
 Spark's parser reports the position of each relation. The text at that position is checked before a
-character is replaced.
+character is replaced. The query of a permanent view is resolved in its plan, under Spark's node for
+the view: its text, its columns and its settings stay as the catalog has them.
 """
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta.names import NotADeltaTableError, find_delta, parts_of, path_in
+from engine.delta.names import NotADeltaTableError, find_delta, name_sql, parts_of, path_in
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
@@ -23,10 +25,18 @@ from engine.delta.table_reads import (
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import find_table
+from engine.spark.catalogue import find_permanent_view, find_table
 from engine.spark.columns import quote_column
-from engine.spark.jvm import column_of
-from engine.spark.statement_plan import Java, NamedRelation, kind_of
+from engine.spark.jvm import column_of, frame_over, get_analysed_plan
+from engine.spark.statement_plan import (
+    Java,
+    NamedRelation,
+    kind_of,
+    name_plan,
+    relations_read,
+    replace_relations,
+    texts_of,
+)
 from engine.storage.uri import real_place
 from engine.table import DeltaTable
 
@@ -41,15 +51,27 @@ class StatementNotRoutedError(RequestError, code="LAKE_STATEMENT_NOT_ROUTED"):
     """A statement names a Delta table in an unsupported way."""
 
 
+class ViewCycleError(RequestError):
+    """A permanent view reads itself."""
+
+    code = "RECURSIVE_VIEW"
+
+    def __init__(self, name: str) -> None:
+        """Take the view's qualified name."""
+        super().__init__(f"The view {name} reads itself.", "Create or replace it without that.")
+
+
 class StatementViews:
     """The views of one statement. They are dropped when it has been analysed."""
 
-    def __init__(self, session: SparkSession, text: str) -> None:
-        """No view is made yet."""
-        self._session, self._text = session, text
+    def __init__(
+        self, session: SparkSession, text: str = "", within: tuple[Java, ...] = ()
+    ) -> None:
+        """No view is made yet. `within` are the permanent views around the text, outermost first."""
+        self._session, self._text, self._within = session, text, within
         self._names: list[str] = []
         self._snapshots: dict[str, Snapshot] = {}
-        self.reads_views = False  # whether the statement names a user's view
+        self.reads_views = False  # whether the statement names a user's temporary view
 
     def rewrite_relations(self, relations: list[NamedRelation]) -> str:
         """Return the text with views in place of Delta tables; the relations come in order.
@@ -62,6 +84,8 @@ class StatementViews:
             frame = self._frame(relation)
             if frame is None:
                 continue
+            if not relation.function:
+                self._check_name(relation)
             end = self._end(relation)
             parts += [self._text[at : relation.start], self._view(relation, frame, end)]
             at = end
@@ -77,16 +101,63 @@ class StatementViews:
             inside._jsparkSession.sessionState().catalog().dropTempView(name)
         self._names.clear()
 
+    def resolve_relations(self, plan: Java) -> Java:
+        """Return a parsed plan with its Delta tables, and views over such, resolved.
+
+        In a view over such tables every relation is: Spark would look the others up in the
+        session's database.
+        """
+        relations = relations_read(self._session, plan)
+        frames = [self._frame(relation) for relation in relations]
+        if all(frame is None for frame in frames):
+            return plan
+        resolved = {}
+        for relation, frame in zip(relations, frames, strict=True):
+            name = self._qualify(relation.parts)
+            if frame is not None:
+                rows = name_plan(self._session, get_analysed_plan(frame), name)
+            elif self._within and relation.is_plain:
+                rows = get_analysed_plan(self._session.table(name_sql(name)))
+            else:
+                continue
+            resolved[relation.start, relation.end] = rows
+        return replace_relations(self._session, plan, resolved)
+
+    def read_view(self, parts: Sequence[str]) -> DataFrame | None:
+        """Return the rows of a permanent view that reads Delta tables; None for any other name.
+
+        Raises:
+            ViewCycleError: it reads itself.
+        """
+        view = find_permanent_view(self._session, name_sql(parts))
+        if view is None:
+            return None
+        name = str(view.qualifiedName())
+        if any(name == str(around.qualifiedName()) for around in self._within):
+            raise ViewCycleError(name)
+        inner = StatementViews(self._session, within=(*self._within, view))
+        inner._snapshots = self._snapshots
+        inside: Any = self._session
+        catalog = inside._jsparkSession.sessionState().catalog()
+        options = getattr(catalog, "getRelation$default$2")()
+        plan = catalog.getRelation(view, options)
+        resolved = inner.resolve_relations(plan)
+        return None if resolved is plan else frame_over(resolved, self._session)
+
+    def _qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the parts of a name; in a view, with the database in which it was created."""
+        if not self._within or len(parts) != 1:
+            return parts
+        return (*texts_of(self._within[-1].viewCatalogAndNamespace()), *parts)
+
     def _frame(self, relation: NamedRelation) -> DataFrame | None:
         session = self._session
         if relation.function:
             return self._changes(relation) if relation.function in _CHANGE_FUNCTIONS else None
-        place = find_delta(session, relation.parts)
+        parts = self._qualify(relation.parts)
+        place = find_delta(session, parts)
         if place is None:
-            relation_table = find_table(session, ".".join(map(quote_column, relation.parts)))
-            self.reads_views |= relation_table is not None and relation_table.is_view
-            return None
-        self._check_name(relation)
+            return self._read_other(relation, parts)
         options = lower_options(dict(relation.options))
         if relation.version is not None:
             options[VERSION] = relation.version
@@ -97,6 +168,15 @@ class StatementViews:
             table = table_at(session, place.location, relation.options, name)
             return read_frame(session, table, options, self._latest)
         return read_path(session, place.location, {**relation.options, **options}, self._latest)
+
+    def _read_other(self, relation: NamedRelation, parts: Sequence[str]) -> DataFrame | None:
+        """Return the rows of a permanent view over Delta tables; None for what Spark reads itself."""
+        travels = relation.version is not None or relation.timestamp is not None
+        frame = None if travels else self.read_view(parts)
+        if frame is None and not self._within:
+            relation_table = find_table(self._session, name_sql(parts))
+            self.reads_views |= relation_table is not None and relation_table.is_view
+        return frame
 
     def _latest(self, table: DeltaTable) -> Snapshot:
         """Return the version that all references to the table in the statement read."""
@@ -115,7 +195,7 @@ class StatementViews:
         by_path = relation.function.endswith("_by_path")
         path = name if by_path else path_in(name)
         if path is None:
-            place = find_delta(self._session, parts_of(name))
+            place = find_delta(self._session, self._qualify(parts_of(name)))
             if place is None:
                 raise NotADeltaTableError(name)
             path = place.location

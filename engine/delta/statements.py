@@ -19,7 +19,7 @@ from engine.delta.create_statements import (
     VIEW_STATEMENTS,
     create,
     create_like,
-    create_view,
+    make_view,
     makes_delta,
 )
 from engine.delta.exceptions import delta_errors
@@ -60,8 +60,6 @@ _REFUSED = frozenset(
         "CacheTable",
         "CacheTableAsSelect",
         "UncacheTable",
-        "CommentOnTable",
-        "AnalyzeTable",
         _SCRIPT,
     ]
 )
@@ -69,7 +67,7 @@ _READS = frozenset(
     (
         *("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "INSERT", "DELETE", "UPDATE"),
         *("MERGE", "CREATE", "REPLACE", "CACHE", "COMMENT", "MAP", "REDUCE", "BEGIN", "DECLARE"),
-        *("EXECUTE", "("),
+        *("ALTER", "EXECUTE", "("),
     )
 )
 """First words of statements that Spark's parser knows and that may name a Delta table."""
@@ -227,14 +225,14 @@ def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFra
     kind = kind_of(plan)
     views = StatementViews(spark, statement)
     try:
-        relations = relations_read(spark, plan)
-        rewritten = views.rewrite_relations(relations)
+        if kind in VIEW_STATEMENTS:
+            resolved = views.resolve_relations(plan)
+            return None if resolved is plan else make_view(spark, resolved)
+        rewritten = views.rewrite_relations(relations_read(spark, plan))
         if rewritten != statement:
             if kind in _REFUSED:
                 raise _not_routed(statement, kind)
             plan = parse(spark, rewritten)
-            if kind in VIEW_STATEMENTS:
-                return create_view(spark, plan)
         result = _run_write(spark, plan, reads_anew=not views.reads_views)
         if result is not None or rewritten == statement:
             return result

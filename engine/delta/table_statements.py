@@ -6,7 +6,7 @@ name stands for it while the rest is read.
 ALTER TABLE … CHANGE COLUMN name name type: the form of Hive's, as changes of the engine's grammar.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -40,9 +40,10 @@ from engine.delta.result_frames import (
     pairs_frame,
     paths_frame,
     restore_frame,
+    table_properties,
 )
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.errors import StatementError
+from engine.errors import RequestError, StatementError
 from engine.expressions.type_grammar import read_type
 from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate
@@ -101,6 +102,17 @@ def _type_of(schema: StructType, column: str) -> DataType | None:
 
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+class StatisticsError(RequestError):
+    """ANALYZE TABLE names a Delta table."""
+
+    code = "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"
+
+    def __init__(self) -> None:
+        """Say where the statistics are."""
+        what = "ANALYZE TABLE is not supported for Delta tables: each write keeps statistics."
+        super().__init__(what, "Leave the statement out.", field="sql")
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,7 @@ def _restore(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
 
 
 def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
-    """Run ALTER TABLE or TRUNCATE TABLE; return None for other tables and for Spark's RENAME."""
+    """Run ALTER TABLE, TRUNCATE TABLE or COMMENT ON TABLE; return None for other tables and for Spark's RENAME."""
     start = cursor.index
     name = table_name(cursor)
     place = find_delta(spark, name.parts)
@@ -291,12 +303,7 @@ def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
     name = table_name(cursor)
     if find_delta(spark, name.parts) is None:
         return None
-    snapshot = handle_of(spark, name).table.snapshot()
-    shown: Mapping[str, str] = {
-        **snapshot.metadata.configuration,
-        "delta.minReaderVersion": str(snapshot.protocol.min_reader_version),
-        "delta.minWriterVersion": str(snapshot.protocol.min_writer_version),
-    }
+    shown = table_properties(handle_of(spark, name).table.snapshot())
     if cursor.take("("):
         key = cursor.property_key()
         cursor.need(")")
@@ -304,6 +311,16 @@ def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
         shown = {key: shown.get(key, absent)}
     cursor.end()
     return pairs_frame(spark, shown)
+
+
+def _analyze(spark: SparkSession, cursor: StatementCursor) -> None:
+    """ANALYZE TABLE t: leave another table to Spark.
+
+    Raises:
+        StatisticsError: it is a Delta table.
+    """
+    if find_delta(spark, table_name(cursor).parts) is not None:
+        raise StatisticsError
 
 
 def _describe(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
@@ -314,10 +331,11 @@ def _describe(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     if token is None or token.kind not in {"word", "name", "string"}:
         return None
     name = table_name(cursor)
-    if not cursor.at_end or find_delta(spark, name.parts) is None:
+    place = find_delta(spark, name.parts) if cursor.at_end else None
+    if place is None:
         return None
-    handle = handle_of(spark, name)
-    return description_frame(spark, handle.table.snapshot(), handle.name, extended=extended)
+    snapshot = handle_of(spark, name).table.snapshot()
+    return description_frame(spark, snapshot, place, extended=extended)
 
 
 def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
@@ -381,6 +399,8 @@ TABLE_STATEMENTS: Statements = (
     (("RESTORE",), _restore),
     (("ALTER", "TABLE"), _change),
     (("TRUNCATE", "TABLE"), _change),
+    (("COMMENT", "ON", "TABLE"), _change),
+    (("ANALYZE", "TABLE"), _analyze),
     (("DESCRIBE", "HISTORY"), _history),
     (("DESC", "HISTORY"), _history),
     (("DESCRIBE", "DETAIL"), _detail),

@@ -31,6 +31,7 @@ class CataloguedTable:
     kind: str = ""
     location: str = ""
     provider: str = ""
+    owner: str = ""
 
     @property
     def is_view(self) -> bool:
@@ -94,15 +95,10 @@ def _find_in_session_catalogue(
     session: SparkSession, name: str, parts: list[str]
 ) -> CataloguedTable | None:
     """Look a table up in Spark's own catalog directly: SQL takes seconds for Python sources."""
-    inside: Any = session
-    state = inside._jsparkSession.sessionState()
-    own = ".".join(f"`{part.replace('`', '``')}`" for part in parts[-2:])
-    identifier = state.sqlParser().parseTableIdentifier(own)
-    if state.catalog().isTempView(identifier):
+    is_temporary, table = _load_metadata(session, parts)
+    if is_temporary:
         return CataloguedTable(name, "VIEW")
-    try:
-        table = state.catalog().getTableMetadata(identifier)
-    except AnalysisException:
+    if table is None:
         return None
     provider, place = table.provider(), table.storage().locationUri()
     return CataloguedTable(
@@ -110,7 +106,29 @@ def _find_in_session_catalogue(
         str(table.tableType().name()),
         str(place.get().toString()) if place.isDefined() else "",
         str(provider.get()) if provider.isDefined() else "",
+        str(table.owner()),
     )
+
+
+def find_permanent_view(session: SparkSession, name: str) -> Any:  # noqa: ANN401 - py4j's
+    """Return the metadata of a permanent view in the session catalog; None if there is none."""
+    parts = _parts_in_session_catalogue(session, name)
+    table = None if parts is None else _load_metadata(session, parts)[1]
+    return table if table is not None and str(table.tableType().name()) == "VIEW" else None
+
+
+def _load_metadata(session: SparkSession, parts: list[str]) -> tuple[bool, Any]:
+    """Return whether a temporary view has the name, else the metadata of its table or view."""
+    inside: Any = session
+    state = inside._jsparkSession.sessionState()
+    own = ".".join(f"`{part.replace('`', '``')}`" for part in parts[-2:])
+    identifier = state.sqlParser().parseTableIdentifier(own)
+    if state.catalog().isTempView(identifier):
+        return True, None
+    try:
+        return False, state.catalog().getTableMetadata(identifier)
+    except AnalysisException:
+        return False, None
 
 
 def _describe_table(session: SparkSession, name: str) -> CataloguedTable | None:

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.spark.jvm import expression_of, iter_seq, scala_seq
+from engine.spark.jvm import expression_of, iter_seq, scala_seq, sql_package
 
 Java: TypeAlias = Any
 """An object of the JVM's."""
 Arguments = Mapping[str, object] | Sequence[object] | None
 _PRIVILEGES = "__required_write_privileges__"
 TABLE_VALUED = "UnresolvedTableValuedFunction"
+_RELATIONS = frozenset({"UnresolvedRelation", "RelationTimeTravel", TABLE_VALUED})
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class NamedRelation:
     timestamp: Java = None
     function: str = ""
     arguments: tuple[Java, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a name alone, without options and point in time."""
+        points = self.version, self.timestamp
+        return bool(self.parts) and not self.options and points == (None, None)
 
 
 def parse(session: SparkSession, text: str) -> Java:
@@ -202,6 +210,62 @@ def _span(node: Java) -> tuple[int, int] | None:
     """Return the offsets of a node's text; None if the parser does not report them."""
     start, stop = optional(node.origin().startIndex()), optional(node.origin().stopIndex())
     return None if start is None or stop is None else (int(start), int(stop) + 1)
+
+
+def replace_relations(
+    session: SparkSession, plan: Java, resolved: Mapping[tuple[int, int], Java]
+) -> Java:
+    """Replace the relations at these offsets of a parsed plan by resolved plans."""
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    return plan.transformUpWithSubqueries(_Replacement(session, resolved))
+
+
+def name_plan(session: SparkSession, plan: Java, name: Sequence[str]) -> Java:
+    """Return a resolved plan under a qualified name; without parts, under none."""
+    if not name:
+        return plan
+    catalyst = sql_package(session).catalyst
+    alias = catalyst.AliasIdentifier(name[-1], scala_seq(list(name[:-1]), session))
+    return catalyst.plans.logical.SubqueryAlias(alias, plan)
+
+
+class _Replacement:
+    """A Scala function that replaces relations of a parsed plan, also in its WITH."""
+
+    class Java:
+        """Py4J's declaration of the implemented interface."""
+
+        implements = ("scala.PartialFunction",)
+
+    def __init__(self, session: SparkSession, resolved: Mapping[tuple[int, int], Any]) -> None:
+        self._session, self._resolved = session, resolved
+
+    def isDefinedAt(self, node: Any) -> bool:  # noqa: ANN401, N802 - Scala's
+        """Whether the node can be one of them."""
+        return kind_of(node) in {"UnresolvedWith", *_RELATIONS}
+
+    def apply(self, node: Any) -> Any:  # noqa: ANN401 - the JVM's
+        """Return the plan to put in the node's place."""
+        kind = kind_of(node)
+        if kind == "UnresolvedWith":
+            return node.copy(node.child(), self._replace_queries(node), node.allowRecursion())
+        span = _span(node) if kind in _RELATIONS else None
+        if span is None:
+            return node
+        named = _span(node.relation()) if kind == "RelationTimeTravel" else None
+        return self._resolved.get((named[0], span[1]) if named else span, node)
+
+    def applyOrElse(self, node: Any, default: Any) -> Any:  # noqa: ANN401, ARG002, N802
+        """Replace a relation; leave every other node as it is."""
+        return self.apply(node)
+
+    def _replace_queries(self, node: Any) -> Any:  # noqa: ANN401
+        inside: Any = self._session
+        queries = [
+            inside._jvm.scala.Tuple3(cte._1(), cte._2().transformUpWithSubqueries(self), cte._3())
+            for cte in iter_seq(node.cteRelations())
+        ]
+        return scala_seq(queries, self._session)
 
 
 def name_parts(session: SparkSession, name: str) -> tuple[str, ...]:

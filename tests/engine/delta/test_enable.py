@@ -218,8 +218,6 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
         lake.readStream.format("delta").load(f"{tmp_path}/nowhere")
     with pytest.raises(AnalysisException, match="is not a Delta table"):
         lake.sql("VACUUM nothing")
-    with pytest.raises(StatementNotRoutedError, match="permanent view"):
-        lake.sql("CREATE VIEW lasting AS SELECT * FROM orders")
     assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
 
 
