@@ -132,8 +132,8 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
 def _read_runnable(**request: Any) -> Command:  # noqa: ANN401 - the words of `read_request`
     command, ends_in_dry_run = read_request(**request)
     if ends_in_dry_run:
-        msg = "A schedule runs its statement, and this one ends in DRY RUN."
-        raise RequestError(msg, "Leave DRY RUN out, or ask for a single job.", field="sql")
+        msg = "The statement of a schedule cannot end with DRY RUN."
+        raise RequestError(msg, "Remove DRY RUN, or request a single job.", field="sql")
     return command
 
 

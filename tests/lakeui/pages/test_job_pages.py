@@ -165,7 +165,7 @@ def test_what_destroys_asks_for_the_name_of_the_table(client_for, lake):
     client, sql = client_for("owner"), "DELETE FROM sales.orders"
     refused = new(client, lake.table, step="run", sql=sql, confirm="sales.order")
     assert refused.status_code == 400
-    assert "nothing was queued" in refused.content.decode()
+    assert "Nothing was queued" in refused.content.decode()
     assert new(client, lake.table, step="run", sql=sql, confirm="sales.orders").status_code == 302
 
 
