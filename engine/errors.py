@@ -114,6 +114,20 @@ class TimestampOutOfRangeError(EngineError, code="DELTA_TIMESTAMP_OUT_OF_RANGE",
         self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
 
 
+class TimestampTooLateError(
+    TimestampOutOfRangeError, code="DELTA_TIMESTAMP_GREATER_THAN_COMMIT", sqlstate="42816"
+):
+    """A time after the latest version."""
+
+
+class TimestampTooEarlyError(
+    TimestampOutOfRangeError,
+    code="DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+    sqlstate="42816",
+):
+    """A time before the first version that is still in the log."""
+
+
 class UnsupportedFeatureError(EngineError, code="DELTA_UNSUPPORTED_FEATURES", sqlstate="56038"):
     """The table needs features this engine does not have, named."""
 
@@ -146,6 +160,10 @@ class RequestError(EngineError, code="LAKE_INVALID_REQUEST", sqlstate="22023"):
     def __init__(self, what: str, remedy: str = "", *, field: str = "") -> None:
         super().__init__(what, remedy)
         self.field = field
+
+
+class IllegalOptionError(RequestError, code="DELTA_ILLEGAL_OPTION"):
+    """An option of a reader, a writer or a stream has a value that it cannot have."""
 
 
 class InvalidSchemaError(RequestError, code="DELTA_INVALID_SCHEMA", sqlstate="42000"):

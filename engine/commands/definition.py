@@ -18,6 +18,7 @@ from engine.expressions.queries.reader import check_calls
 from engine.expressions.render import quote_string
 from engine.protocol.properties import constraint_name, validate_properties
 from engine.schema.types import StructType
+from engine.schema.write_errors import TwoLayoutsError
 from engine.vocabulary import (
     CLONE,
     CLONE_TO_NEW,
@@ -73,7 +74,7 @@ class Create(Command):
             raise RequestError(what, "Give one of them.", field="schema")
         if self.partition_columns and self.clustering_columns:
             what = "A table cannot be both partitioned and clustered."
-            raise RequestError(what, "Choose one.", field="clustering_columns")
+            raise TwoLayoutsError(what, "Choose one.", field="clustering_columns")
         if self.if_not_exists and self.replace:
             what = "IF NOT EXISTS and OR REPLACE cannot be combined."
             raise RequestError(what, "Choose one.", field="replace")

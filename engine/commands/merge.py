@@ -278,6 +278,10 @@ class MergeClause:
         return _ACTION_SQL[self.action]
 
 
+class NoClauseError(RequestError, code="DELTA_MERGE_MISSING_WHEN"):
+    """A MERGE has no WHEN."""
+
+
 @dataclass(frozen=True)
 class Merge(Command):
     """Update, delete and insert in one commit, row by row of a source."""
@@ -303,7 +307,7 @@ class Merge(Command):
             raise RequestError(what, remedy, field="source.columns")
         if not self.clauses:
             what = "MERGE has no WHEN clause."
-            raise RequestError(what, "Give at least one clause.", field="clauses")
+            raise NoClauseError(what, "Give at least one clause.", field="clauses")
         for clause in self.clauses:
             clause.validate()
         _check_order(self.clauses)
@@ -448,14 +452,34 @@ class _MergeSides:
         return assignments
 
 
+class HiddenClauseError(RequestError, code="DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"):
+    """A WHEN MATCHED before the last has no condition."""
+
+
+class HiddenInsertError(RequestError, code="DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"):
+    """A WHEN NOT MATCHED before the last has no condition."""
+
+
+class HiddenBySourceError(
+    RequestError, code="DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
+):
+    """A WHEN NOT MATCHED BY SOURCE before the last has no condition."""
+
+
+_HIDDEN_CLAUSES = {
+    MATCHED: HiddenClauseError,
+    NOT_MATCHED: HiddenInsertError,
+    BY_SOURCE: HiddenBySourceError,
+}
+
+
 def _check_order(clauses: tuple[MergeClause, ...]) -> None:
     for when in _ACTIONS:
         own = [clause for clause in clauses if clause.when == when]
         if any(earlier.condition is None for earlier in own[:-1]):
             what = f"A WHEN {WHEN_SQL[when]} clause without a condition hides the clauses after it."
-            raise RequestError(
-                what, "Only the last clause of a kind can have no condition.", field="clauses"
-            )
+            remedy = "Only the last clause of a kind can have no condition."
+            raise _HIDDEN_CLAUSES[when](what, remedy, field="clauses")
 
 
 def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON

@@ -25,6 +25,8 @@ from engine.errors import (
     TableNotFoundError,
     TableReplacedError,
     TimestampOutOfRangeError,
+    TimestampTooEarlyError,
+    TimestampTooLateError,
 )
 from engine.log.commits import iter_actions, read_commit_info
 from engine.log.paths import LogFileKind, commit_path
@@ -224,7 +226,8 @@ class _Timeline:
     def range_error(self, timestamp_ms: int) -> TimestampOutOfRangeError:
         """Build the error for a time without a current version."""
         first, last = self.time_ms(self.versions[0]), self.time_ms(self.versions[-1])
-        return TimestampOutOfRangeError(
+        kind = TimestampTooLateError if timestamp_ms > last else TimestampTooEarlyError
+        return kind(
             self._store.root, _format_time(timestamp_ms), _format_time(first), _format_time(last)
         )
 

@@ -14,6 +14,7 @@ from engine.errors import EngineError, RequestError
 from engine.log.commits import read_commit
 from engine.operations.execution import Execution
 from engine.schema.types import StructType
+from engine.schema.write_errors import RepeatedColumnError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
@@ -52,7 +53,7 @@ def rows_of_frame(
     DataFrame's session.
 
     Raises:
-        RequestError: two of its columns share a name.
+        RepeatedColumnError: two of its columns share a name.
     """
     if txn is not None:
         register_reads(execution, source.frame, txn, is_made_anew=source.is_made_anew)
@@ -63,7 +64,7 @@ def rows_of_frame(
     repeated = next((name for name in frame.columns if lowered.count(name.lower()) > 1), None)
     if repeated is not None:
         msg = f"Two columns of the DataFrame are called {repeated}."
-        raise RequestError(msg, "Rename one of them.", field="source")
+        raise RepeatedColumnError(msg, "Rename one of them.", field="source")
     if stored_in is not None and not is_in_utc(frame.sparkSession):
         frame = cast_in_session(frame, stored_in)
     frame = move_to_session(frame, execution.spark)

@@ -3,6 +3,7 @@
 from engine.errors import (
     ExpressionError,
     InvalidPropertyError,
+    InvalidSchemaError,
     InvariantViolationError,
     RequestError,
     SchemaMismatchError,
@@ -28,6 +29,14 @@ class ColumnCountError(
     SchemaMismatchError, code="DELTA_INSERT_COLUMN_ARITY_MISMATCH", sqlstate="42802"
 ):
     """Rows with too few or too many columns, or fields inside one, for the table."""
+
+
+class RepeatedColumnError(InvalidSchemaError, code="DELTA_DUPLICATE_COLUMNS_FOUND"):
+    """Two columns have one name, ignoring case."""
+
+
+class TwoLayoutsError(InvalidSchemaError, code="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"):
+    """A table is to be both partitioned and clustered."""
 
 
 class ColumnMappingRestoreError(
@@ -98,8 +107,21 @@ class NewConstraintViolatedError(
     """An existing row violates a new constraint."""
 
 
+class ReplaceWhereMismatchError(
+    InvariantViolationError, code="DELTA_REPLACE_WHERE_MISMATCH", sqlstate="44000"
+):
+    """A new row does not match the condition of the rows that it replaces."""
+
+
+_RULES: tuple[tuple[str, type[InvariantViolationError]], ...] = (
+    ("NOT NULL of ", NotNullViolatedError),
+    ("replaceWhere (", ReplaceWhereMismatchError),
+)
+"""The errors of rules, by how the rule begins."""
+
+
 def row_breaks(rule: str, values: str) -> InvariantViolationError:
     """Build the error for a row that breaks a table rule; `values` shows the row."""
-    kind = NotNullViolatedError if rule.startswith("NOT NULL of ") else InvariantViolationError
+    kind = next((kind for start, kind in _RULES if rule.startswith(start)), InvariantViolationError)
     what = f"A row breaks {rule}: {values}. Nothing was written."
     return kind(what, "Correct the row, or change the constraint.")

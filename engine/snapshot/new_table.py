@@ -46,6 +46,7 @@ from engine.schema.types import (
     iter_nested,
     parse_schema,
 )
+from engine.schema.write_errors import RepeatedColumnError, TwoLayoutsError
 
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _GENERATION, _DEFAULT = "delta.generationExpression", "CURRENT_DEFAULT"
@@ -262,6 +263,20 @@ READER_VERSION, WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersi
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
 
 
+class ColumnNameError(InvalidSchemaError, code="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"):
+    """A column's name needs column mapping."""
+
+
+class PartitionColumnMissingError(UnknownColumnError, code="DELTA_PARTITION_COLUMN_NOT_FOUND"):
+    """The schema lacks a partition column."""
+
+
+class EveryColumnPartitionsError(
+    InvalidSchemaError, code="DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION"
+):
+    """No column is left for the files."""
+
+
 def first_actions(
     schema: StructType | str,
     partition_columns: Sequence[str],
@@ -427,11 +442,11 @@ def check_names(schema: StructType, mode: str) -> None:
     for column in schema:
         if not column.name or column.name.lower() in seen:
             msg = f"The schema has two columns called {column.name!r}, or a column without a name."
-            raise InvalidSchemaError(msg, "Give each column a unique name.", field="schema")
+            raise RepeatedColumnError(msg, "Give each column a unique name.", field="schema")
         seen.add(column.name.lower())
         if mode == "none" and _FORBIDDEN_CHARACTERS & set(column.name):
             msg = f"The column name {column.name!r} has characters that Parquet does not allow."
-            raise InvalidSchemaError(
+            raise ColumnNameError(
                 msg, "Rename it, or set delta.columnMapping.mode to 'name'.", field="schema"
             )
         _check_nested_names(column.type, mode)
@@ -453,12 +468,12 @@ def _check_nested_names(data_type: DataType, mode: str) -> None:
 def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Sequence[str]) -> None:
     if partitions and clustering:
         msg = "A table cannot be both partitioned and clustered."
-        raise InvalidSchemaError(msg, "Choose one of them.", field="clustering_columns")
+        raise TwoLayoutsError(msg, "Choose one of them.", field="clustering_columns")
     for name in partitions:
         field = schema.get(name)
         if field is None:
             msg = f"The schema has no column {name} to partition by."
-            raise UnknownColumnError(
+            raise PartitionColumnMissingError(
                 msg, f"It has {', '.join(schema.names[:20])}.", field="partition_columns"
             )
         if isinstance(field.type, StructType | ArrayType | MapType) or field.type == PrimitiveType(
@@ -470,7 +485,9 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
             )
     if partitions and len(set(partitions)) == len(schema):
         msg = "Every column is a partition column, so the files would have no columns."
-        raise InvalidSchemaError(msg, "Leave at least one column out.", field="partition_columns")
+        raise EveryColumnPartitionsError(
+            msg, "Leave at least one column out.", field="partition_columns"
+        )
     for name in clustering:
         resolve_column(schema, name)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from engine.errors import PathOutsideRootError, RequestError
+from engine.errors import IllegalOptionError, PathOutsideRootError, RequestError
 from engine.snapshot.stream_log import StreamLimits
 from engine.storage.uri import normalise_uri
 
@@ -137,7 +137,7 @@ def _limits(options: Mapping[str, str]) -> StreamLimits:
     for name, value in (("maxfilespertrigger", max_files), ("maxbytespertrigger", max_bytes)):
         if value == 0:
             msg = f"{name} is 0, so no batch could contain a file."
-            raise RequestError(msg, "Use at least 1.", field=name)
+            raise IllegalOptionError(msg, "Use at least 1.", field=name)
     return StreamLimits(max_files, max_bytes)
 
 
@@ -147,7 +147,7 @@ def _integer(options: Mapping[str, str], name: str, default: int | None = None) 
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         msg = f"{name} is {text[:60]!r}, not a whole number."
-        raise RequestError(msg, "Give 0 or more.", field=name)
+        raise IllegalOptionError(msg, "Give 0 or more.", field=name)
     return int(text)
 
 
@@ -158,7 +158,9 @@ def _size(options: Mapping[str, str], name: str) -> int | None:
     size = size_in_bytes(text)
     if size is None:
         msg = f"{name} is {text[:60]!r}, not a size."
-        raise RequestError(msg, "Use a number of bytes, or a number with k, m or g.", field=name)
+        raise IllegalOptionError(
+            msg, "Use a number of bytes, or a number with k, m or g.", field=name
+        )
     return size
 
 
@@ -172,5 +174,5 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
     text = options.get(name, "false").strip().lower()
     if text not in {"true", "false"}:
         msg = f"{name} is {text[:60]!r}."
-        raise RequestError(msg, "Use true or false.", field=name)
+        raise IllegalOptionError(msg, "Use true or false.", field=name)
     return text == "true"

@@ -8,10 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    IllegalArgumentException,
+    NumberFormatException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 
 from engine import errors
-from engine.spark.failures import InvalidValueError
+from engine.spark.failures import InvalidValueError, ValueNotParsedError, ValueOverflowError
 
 
 class _WithDefaults(PySparkException):
@@ -77,7 +84,12 @@ _CONFLICTS: dict[type[errors.EngineError], type[errors.EngineError]] = {
 _KINDS: tuple[tuple[type[errors.EngineError], type[PySparkException]], ...] = (
     (errors.RetentionTooShortError, IllegalArgumentException),
     (errors.InvalidPropertyError, IllegalArgumentException),
+    (errors.IllegalOptionError, IllegalArgumentException),
+    (ValueOverflowError, ArithmeticException),
+    (ValueNotParsedError, NumberFormatException),
     (InvalidValueError, IllegalArgumentException),
+    (errors.AppendOnlyError, UnsupportedOperationException),
+    (errors.MultipleSourceRowsError, UnsupportedOperationException),
     (errors.RequestError, AnalysisException),
     (errors.TableNotFoundError, AnalysisException),
     (errors.TableExistsError, AnalysisException),

@@ -9,6 +9,12 @@ from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.commands.model import Restore
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
+from engine.errors import (
+    TimestampOutOfRangeError,
+    TimestampTooEarlyError,
+    TimestampTooLateError,
+    VersionNotFoundError,
+)
 from engine.operations.execution import Execution
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
@@ -26,6 +32,18 @@ _TIMES = (
 )
 
 
+class RestoreVersionError(VersionNotFoundError, code="DELTA_CANNOT_RESTORE_TABLE_VERSION"):
+    """The log does not have the version to restore."""
+
+
+class RestoreTooLateError(TimestampTooLateError, code="DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"):
+    """The time to restore is after the latest version."""
+
+
+class RestoreTooEarlyError(TimestampTooEarlyError, code="DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER"):
+    """The time to restore is before the first version in the log."""
+
+
 def restore(command: Restore, execution: Execution) -> OperationResult:
     """Run a RESTORE.
 
@@ -36,7 +54,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         RequestError: a VACUUM may be deleting them at this moment.
         ConflictError: a concurrent transaction committed.
     """
-    restored = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
+    restored = _find_version(command, execution)
     txn = execution.begin()
     current = execution.snapshot_of(txn)
     _check_mapping(current, restored)
@@ -69,6 +87,23 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         if same
         else result
     )
+
+
+def _find_version(command: Restore, execution: Execution) -> Snapshot:
+    """Return the version to restore.
+
+    Raises:
+        RestoreVersionError, RestoreTooLateError, RestoreTooEarlyError: the log does not have it.
+    """
+    try:
+        return execution.table.snapshot(version=command.version, timestamp=command.timestamp)
+    except VersionNotFoundError as error:
+        facts = error.table, error.requested, error.earliest, error.latest
+        raise RestoreVersionError(*facts) from error
+    except TimestampOutOfRangeError as error:
+        late = isinstance(error, TimestampTooLateError)
+        kind = RestoreTooLateError if late else RestoreTooEarlyError
+        raise kind(error.table, error.requested, error.earliest, error.latest) from error
 
 
 def _check_mapping(current: Snapshot, restored: Snapshot) -> None:
