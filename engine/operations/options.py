@@ -110,6 +110,9 @@ class RunOptions:
             few rows computed by Spark; 0 leaves everything to Spark.
         max_rows_per_file: the maximum number of rows in a written data file; 0 for no limit.
             Compactions ignore it.
+        data_change: false if the caller vouches that its INSERT or overwrite only rearranges rows:
+            its files are marked so, and change feeds and streams leave them out. Conflicts are
+            checked as for any write.
         count_bytes: the size limit in bytes of the files a dry run of DELETE, UPDATE or MERGE reads
             to count the changed rows; 0 counts none.
         early_conflicts: check new commits while Spark works, and abort as soon as a conflict is
@@ -135,6 +138,7 @@ class RunOptions:
     user_name: str | None = None
     in_process_bytes: int = 64 * 1024 * 1024
     max_rows_per_file: int = 0
+    data_change: bool = True
     count_bytes: int = 256 * 1024 * 1024
     early_conflicts: bool = True
     then: FollowUpRunner | None = None

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile, DeletionVectorDescriptor, RemoveFile, tombstone
+from engine.actions.files import (
+    AddCDCFile,
+    AddFile,
+    DeletionVectorDescriptor,
+    RemoveFile,
+    tombstone,
+)
 from engine.actions.table import Metadata, Protocol
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
@@ -34,7 +40,14 @@ from engine.spark.write.identity import check_explicit, identity_columns, number
 from engine.spark.write.row_checks import describe_row, refuse_violations
 from engine.spark.write.shape import check_assignable, fit_to_table
 from engine.spark.write.table_rules import complete, enforce
-from engine.spark.write.writer import WriteOutput, few_rows, rebalance_partitions, write, write_few
+from engine.spark.write.writer import (
+    WriteOutput,
+    few_rows,
+    has_own_partitions,
+    rebalance_partitions,
+    write,
+    write_few,
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +122,9 @@ def write_rows(
     """
     schema = terms.schema
     check_assignable(schema, rows.schema)
-    few = few_rows(rows.frame) if execution.options.in_process_bytes else None
+    is_divided = has_own_partitions(rows.frame)
+    in_process = execution.options.in_process_bytes and not is_divided
+    few = few_rows(rows.frame) if in_process else None
     frame = fit_to_table(rows.frame, rows.schema, schema.fields)
     table = execution.table.uri
     frame = complete(frame, execution.caller, table, schema, execution.now_ms)
@@ -123,22 +138,22 @@ def write_rows(
     with execution.spark_stage("write files"):
         written = write_few(frame, files, few)
         if written is None:
-            together = _is_gathered(files, rows)
+            together = _is_gathered(files, rows, is_divided=is_divided)
             written = write(rebalance_partitions(frame, files) if together else frame, files)
     execution.wrote(written.adds)
     execution.wrote_in_words(written.adds)
     return written
 
 
-def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
+def _is_gathered(files: TableFiles, rows: SourceRows, *, is_divided: bool) -> bool:
     """Return whether to gather rows before writing, as the table requests.
 
-    By default they are gathered if each task would write to many partitions; otherwise rows keep
-    their original order, which benefits statistics.
+    By default they are gathered if each task would write to many partitions and the program has
+    not divided them; otherwise rows keep their original order, which benefits statistics.
     """
     enabled = files.properties.optimize_write
     if enabled is None:
-        return bool(files.partition_columns) and not rows.is_together
+        return bool(files.partition_columns) and not (rows.is_together or is_divided)
     return enabled
 
 
@@ -236,6 +251,22 @@ def removal(
     return msgspec.structs.replace(
         removed_file, data_change=data_change, tags=dict(tags) if tags else removed_file.tags
     )
+
+
+def rewrite_actions(actions: Sequence[Action], *, data_change: bool) -> list[Action]:
+    """Return a write's actions as its caller declares it.
+
+    A write that only rearranges rows says so in its files, and leaves no change feed.
+    """
+    if data_change:
+        return list(actions)
+    return [
+        msgspec.structs.replace(action, data_change=False)
+        if isinstance(action, AddFile | RemoveFile)
+        else action
+        for action in actions
+        if not isinstance(action, AddCDCFile)
+    ]
 
 
 def replace_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str | None) -> AddFile:

@@ -45,6 +45,7 @@ from engine.operations.write_rows import (
     removal,
     removal_metrics,
     replace_schema,
+    rewrite_actions,
     write_rows,
 )
 from engine.schema.arrow import to_arrow_type
@@ -151,7 +152,8 @@ def append(command: Append, execution: Execution) -> OperationResult:
         rows, terms = assign_identity(execution, terms, rows)
         written = write_rows(execution, terms, rows)
         dropped = rows.dropped()
-    txn.stage(*terms.changes_from(snapshot), *written.adds)
+    changes = [*terms.changes_from(snapshot), *written.adds]
+    txn.stage(*rewrite_actions(changes, data_change=execution.options.data_change))
     parameters = {"mode": "Append", "partitionBy": list(snapshot.metadata.partition_columns)}
     metrics = file_metrics(written)
     if isinstance(command.source, FileSource) and command.source.bad_rows != "fail":
@@ -225,7 +227,8 @@ def _replace_all(
         rows, terms = _rows(command, execution, txn, terms)
     written = write_rows(execution, terms, rows)
     removed = snapshot.add_files()
-    txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
+    actions = [*terms.changes_from(snapshot), *map(removal, removed), *written.adds]
+    txn.stage(*rewrite_actions(actions, data_change=execution.options.data_change))
     parameters = _parameters(snapshot, canOverwriteSchema=command.overwrite_schema)
     metrics = {**file_metrics(written), **removal_metrics(removed)}
     return execution.commit(txn, "WRITE", parameters, metrics)
@@ -319,7 +322,8 @@ def _replace_where(
     written = write_rows(execution, terms, rows, must=replaced.must)
     if changes:
         changes = [*changes, *_write_insert_changes(execution, terms, written)]
-    txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
+    actions = [*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes]
+    txn.stage(*rewrite_actions(actions, data_change=execution.options.data_change))
     metrics = {
         **file_metrics(written + kept),
         **removal_metrics(gone.removed),
@@ -356,7 +360,8 @@ def _replace_partitions(
     if touched is not None:
         txn.read_where(touched)
         removed, _ = split_by_partition(snapshot, touched, snapshot.add_files(touched))
-    txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
+    actions = [*terms.changes_from(snapshot), *map(removal, removed), *written.adds]
+    txn.stage(*rewrite_actions(actions, data_change=execution.options.data_change))
     parameters = _parameters(snapshot, isDynamicPartitionOverwrite=True)
     metrics = {**file_metrics(written), **removal_metrics(removed)}
     return execution.commit(txn, "WRITE", parameters, metrics)

@@ -28,6 +28,7 @@ CHANGE_TYPE = "_change_type"
 _FEW_FILES = 8
 FEW_ROWS = 10_000
 """So many rows are written by this process where it knows of them before."""
+_KEEP_PARTITIONS = frozenset({"Project", "Filter", "SubqueryAlias", "View"})
 _REPORT = "action string, rows long"
 
 
@@ -110,6 +111,16 @@ def few_rows(frame: DataFrame) -> int | None:
         return None
     most = optional(get_analysed_plan(frame).maxRows())
     return int(most) if most is not None and most <= FEW_ROWS else None
+
+
+def has_own_partitions(frame: DataFrame) -> bool:
+    """Whether the program partitioned its rows (`repartition`, `coalesce`): each part has its files."""
+    if is_remote(frame.sparkSession):
+        return False
+    node = get_analysed_plan(frame)
+    while (kind := str(node.nodeName())) in _KEEP_PARTITIONS:
+        node = node.children().apply(0)
+    return kind in {"Repartition", "RepartitionByExpression"}
 
 
 def is_scattered(table: TableFiles, file_count: int) -> bool:
