@@ -42,6 +42,10 @@ from engine.storage.base import Store
 MAX_INDEX = 1 << 23
 _IS_COMMIT = MAX_INDEX
 _VERSION_BITS = 24
+_FORMS = {1, 3}
+"""The forms of delta-spark's offsets."""
+_BEFORE_FILES = {-1, -100}
+"""Its indexes before the first file of a version, in the two forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +87,37 @@ class Position:
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> "Position":
-        """Parse an offset.
+        """Parse an offset, written by this source or by delta-spark's (`DeltaSourceOffset`).
 
         Raises:
-            RequestError: it is not an offset of this source.
+            RequestError: it is not an offset of a Delta table's stream, or of one with
+                `schemaTrackingLocation`.
         """
+        if "reservoirId" in offset:
+            return cls._from_delta_spark(offset)
         version, index = offset.get("version"), offset.get("index")
         initial = offset.get("initial")
         if type(version) is int and type(index) is int and type(initial) is bool:
             return cls(version, index, initial)
         msg = f"{dict(offset)} is not an offset of a Delta table's stream."
         raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")
+
+    @classmethod
+    def _from_delta_spark(cls, offset: Mapping[str, Any]) -> "Position":
+        """Parse an offset that names the last file that was read, not the next one."""
+        version, index = offset.get("reservoirVersion"), offset.get("index")
+        initial, form = offset.get("isStartingVersion"), offset.get("sourceVersion")
+        if (
+            form in _FORMS
+            and type(version) is int
+            and type(index) is int
+            and type(initial) is bool
+            and (index in _BEFORE_FILES or index >= 0)
+        ):
+            return cls(version, max(index + 1, 0), initial)
+        msg = f"{dict(offset)} is no offset of delta-spark that can be taken over."
+        remedy = "Let delta-spark finish its batch without schemaTrackingLocation first."
+        raise RequestError(msg, remedy, field="checkpoint")
 
 
 class StreamError(EngineError, code="LAKE_STREAM_STOPPED", sqlstate="22000"):

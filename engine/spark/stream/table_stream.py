@@ -158,8 +158,8 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._is_checked = True
 
     def _position(self, offset: Mapping[str, Any]) -> Position:
-        if offset.get("table") != self._table_id:
-            table_id = str(offset.get("table"))
+        table_id = str(offset.get("reservoirId", offset.get("table")))
+        if table_id != self._table_id:
             raise SourceReplacedError(self.log.store.root, table_id, self._table_id)
         return Position.from_json(offset)
 
@@ -239,6 +239,19 @@ class LakeChangeStream(LakeStream):
             return
         rows = read_changes(self._table(), piece.first, piece.last)
         yield from convert_to_batches(self._add_missing_columns(rows), self._arrow)
+
+    def _position(self, offset: Mapping[str, Any]) -> Position:
+        """Return the position of an offset; delta-spark's counts files of changes in its own order.
+
+        Raises:
+            RequestError: delta-spark stopped between two files of a version.
+        """
+        position = super()._position(offset)
+        if "reservoirId" in offset and position.index:
+            what = f"delta-spark stopped within version {position.version}."
+            remedy = "Let it finish that version (maxFilesPerTrigger, maxBytesPerTrigger) first."
+            raise RequestError(what, remedy, field="checkpoint")
+        return position
 
     def _table(self) -> DeltaTable:
         shape = self._shape
