@@ -3,13 +3,15 @@
 `df.writeTo` of an enabled session: Delta tables are written by the engine.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql import Column, DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from engine.delta.creation import has_table, register_name
 from engine.delta.exceptions import delta_errors
 from engine.delta.frame_reader import STREAM_SOURCE, is_delta, one_path
 from engine.delta.frame_writes import (
@@ -26,6 +28,7 @@ from engine.delta.frame_writes import (
     save_to_name,
     save_to_path,
 )
+from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.names import (
     PROVIDERS,
     NameTakenError,
@@ -40,12 +43,17 @@ from engine.errors import RequestError
 from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import name_parts
 
+_MERGE_SCHEMA = "mergeschema"
 _MODES = {"errorifexists": ERROR, "default": ERROR}
 
 
 def _columns(given: tuple[Any, ...]) -> tuple[str, ...]:
     names = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
     return tuple(map(str, names))
+
+
+class BucketingError(RequestError, code="DELTA_OPERATION_NOT_ALLOWED_DETAIL"):
+    """A Delta table cannot have buckets."""
 
 
 if TYPE_CHECKING:
@@ -178,7 +186,7 @@ class WritesDelta(_Writer):
     def _build_write(self) -> FrameWrite:
         if self._buckets:
             what = "Delta tables do not support buckets."
-            raise RequestError(what, "Use clusterBy.", field="bucketBy")
+            raise BucketingError(what, "Use clusterBy.", field="bucketBy")
         properties = {
             key: str(value) for key, value in self._own_options.items() if key.startswith("delta.")
         }
@@ -203,6 +211,22 @@ class DeltaFrameWriter(WritesDelta, DataFrameWriter):
     """The writer of a frame in this process."""
 
 
+class RoutedJavaSession:
+    """The JVM's session of a batch, as older programs reach it: its `sql` is `spark.sql`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Take the session of the batch."""
+        self._spark: Any = spark
+
+    def sql(self, *arguments: Any) -> Any:  # noqa: ANN401 - the JVM's
+        """Run a statement as `spark.sql` does, and return the JVM's frame."""
+        return self._spark.sql(*arguments)._jdf
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Return every other member of the JVM's session."""
+        return getattr(self._spark._jsparkSession, name)
+
+
 class DeltaStreamWriter(DataStreamWriter):
     """A writer of streams; leaves every other format to Spark."""
 
@@ -211,13 +235,13 @@ class DeltaStreamWriter(DataStreamWriter):
         super().__init__(df)
         self._frame, self._source = df, ""
         self._partitions: tuple[str, ...] = ()
-        self._path: str | None = None
+        self._own_options: dict[str, Any] = {}
 
     def option(self, key: str, value: Any) -> "DeltaStreamWriter":  # noqa: ANN401
         """Set an option under Spark's name for it."""
-        super().option(key, value)
-        if key.lower() == "path":
-            self._path = str(value)
+        self._own_options[key.lower()] = value
+        if key.lower() not in {_MERGE_SCHEMA, "path"}:  # `start` gives the path
+            super().option(key, value)
         return self
 
     def options(self, **options: Any) -> "DeltaStreamWriter":  # noqa: ANN401
@@ -240,6 +264,19 @@ class DeltaStreamWriter(DataStreamWriter):
             super().partitionBy(*cols)
         return self
 
+    def foreachBatch(  # noqa: N802
+        self, func: Callable[[DataFrame, int], None]
+    ) -> "DeltaStreamWriter":
+        """Call a function for each batch, whose `_jdf.sparkSession()` is an enabled session too."""
+
+        def call(batch: DataFrame, number: int) -> None:
+            inside: Any = batch
+            inside._jdf.sparkSession = lambda: RoutedJavaSession(batch.sparkSession)
+            func(batch, number)
+
+        super().foreachBatch(call)
+        return self
+
     def start(
         self,
         path: str | None = None,
@@ -254,11 +291,18 @@ class DeltaStreamWriter(DataStreamWriter):
             self.format(format)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        where = path if path is not None else self.options(**options)._path
-        if self._source.lower() in PROVIDERS and where is not None:
+        self.options(**options)
+        own = self._own_options.get("path")
+        if self._source.lower() not in PROVIDERS:
+            if own is not None:
+                super().option("path", own)
+            return super().start(path, None, outputMode, None, queryName)
+        where = path if path is not None else own
+        if where is not None:
+            where = str(where)
             self._make(location=where)
-            self._check_layout(where)
-        return super().start(path, None, outputMode, None, queryName, **options)
+            self._fit_table(where)
+        return super().start(where, None, outputMode, None, queryName)
 
     def toTable(  # noqa: N802
         self,
@@ -275,42 +319,53 @@ class DeltaStreamWriter(DataStreamWriter):
             self.format(format)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
+        self.options(**options)
         with bypass_routing(), delta_errors():
             place = find_delta(spark, name_parts(spark, tableName))
         if place is None and not is_delta(spark, self._source):
-            return super().toTable(tableName, None, outputMode, None, queryName, **options)
+            if "path" in self._own_options:
+                super().option("path", self._own_options["path"])
+            return super().toTable(tableName, None, outputMode, None, queryName)
         if place is None:
-            self._make(name=tableName)
+            self._make(tableName, str(self._own_options.get("path", "")))
             with bypass_routing(), delta_errors():
                 place = find_delta(spark, name_parts(spark, tableName))
         if place is None:
             raise NameUnknownError(tableName)
-        self._check_layout(place.location)
+        self._fit_table(place.location)
         super().format(STREAM_SOURCE)
-        return super().start(place.location, None, outputMode, None, queryName, **options)
+        return super().start(place.location, None, outputMode, None, queryName)
 
-    def _check_layout(self, location: str) -> None:
-        """Refuse a stream whose partition columns differ from the table's.
+    def _fit_table(self, location: str) -> None:
+        """Refuse other partition columns than the table's; add columns if the stream may.
 
         Raises:
-            PartitioningError: they differ.
+            PartitioningError: the partition columns differ.
         """
-        if self._partitions:
-            spark = self._frame.sparkSession
-            with bypass_routing(), delta_errors():
-                write = FrameWrite(self._frame, partition_columns=self._partitions)
-                check_layout(write, open_table(spark, location).snapshot())
+        with bypass_routing(), delta_errors():
+            write = replace(self._empty_write(), partition_columns=self._partitions or None)
+            handle = Handle(write.spark, open_table(write.spark, location))
+            check_layout(write, handle.table.snapshot())
+            evolves = write.flag(_MERGE_SCHEMA) or handle.is_set(AUTO_MERGE)
+            if evolves:
+                append(write, handle)  # commits nothing if there are no new columns
+
+    def _empty_write(self) -> FrameWrite:
+        """Return a write of the stream's columns without rows."""
+        empty = self._frame.sparkSession.createDataFrame([], self._frame.schema)
+        return FrameWrite(empty, "ignore", lower_options(self._own_options))
 
     def _make(self, name: str = "", location: str = "") -> None:
         """Create an empty table of the stream's columns if there is none."""
         with bypass_routing(), delta_errors():
-            spark = self._frame.sparkSession
-            empty = spark.createDataFrame([], self._frame.schema)
-            write = FrameWrite(empty, "ignore", {}, {}, self._partitions or None)
-            if location:
+            write = replace(self._empty_write(), partition_columns=self._partitions or None)
+            if not name:
                 save_to_path(write, location)
+            elif location and has_table(write.spark, location):
+                schema = open_table(write.spark, location).snapshot().schema
+                register_name(write.spark, name, location, schema)
             else:
-                new_table(write, name)
+                new_table(write, name, location)
 
 
 if TYPE_CHECKING:

@@ -13,15 +13,13 @@ from engine.delta.creation import (
     register_name,
     session_defaults,
 )
-from engine.delta.handle import AUTO_MERGE, OPTIONS, Handle
-from engine.delta.names import NameTakenError, NotADeltaTableError, open_table, storage_options
-from engine.errors import RequestError
-from engine.log.segment import list_log_files
+from engine.delta.handle import AUTO_MERGE, DATA_CHANGE, OPTIONS, Handle
+from engine.delta.names import NameTakenError, NotADeltaTableError, find_table_above, open_table
+from engine.errors import IllegalOptionError, RequestError, TableExistsError
 from engine.snapshot.new_table import is_same_layout
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
-from engine.storage.uri import normalise_uri, open_store
 
 APPEND, OVERWRITE, ERROR, IGNORE = "append", "overwrite", "error", "ignore"
 _SAVE_MODES = {
@@ -35,6 +33,16 @@ _SAVE_MODES = {
 
 class PartitioningError(RequestError, code="DELTA_METADATA_MISMATCH"):
     """A write requests another layout than the table's."""
+
+
+class PathExistsError(TableExistsError, code="DELTA_PATH_EXISTS"):
+    """`save` may not write to an existing table by its mode."""
+
+    def __init__(self, path: str) -> None:
+        """Take the path as the caller gave it."""
+        super().__init__(
+            f"There is a table at {path} already.", "Use the mode append or overwrite."
+        )
 
 
 class WithoutDataError(RequestError, code="DELTA_EMPTY_DATA"):
@@ -70,16 +78,16 @@ class FrameWrite:
         """The session."""
         return self.frame.sparkSession
 
-    def flag(self, name: str) -> bool:
+    def flag(self, name: str, *, default: bool = False) -> bool:
         """Whether an option is true.
 
         Raises:
-            RequestError: it is neither true nor false.
+            IllegalOptionError: it is neither true nor false.
         """
-        text = self.options.get(name, "false").lower()
+        text = self.options.get(name, str(default)).lower()
         if text not in {"true", "false"}:
             what = f"{name} is {text[:60]!r}."
-            raise RequestError(what, "Use true or false.", field=name)
+            raise IllegalOptionError(what, "Use true or false.", field=name)
         return text == "true"
 
 
@@ -105,7 +113,9 @@ def save_to_path(write: FrameWrite, path: str) -> None:
         source = DataFrameSource(write.frame, save_mode=_SAVE_MODES[write.mode])
         create_table(write.spark, replace(definition, source=source))
         return
-    _write_rows(write, Handle(write.spark, table), f"`delta`.`{path}`")
+    if write.mode == ERROR:
+        raise PathExistsError(path)
+    _write_rows(write, Handle(write.spark, table), path)
 
 
 def _refuse_inside_another(spark: SparkSession, path: str) -> None:
@@ -114,16 +124,11 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
     Raises:
         PartitioningError: the path is inside a Delta table, such as a partition of it.
     """
-    uri = normalise_uri(path)
-    scheme, separator, rest = uri.partition("://")
-    prefix, names = (f"{scheme}://", rest.split("/")) if separator else ("", uri.split("/"))
-    options = storage_options(spark, uri, {})
-    for count in range(len(names) - 1, 1, -1):
-        place = prefix + "/".join(names[:count])
-        if list_log_files(open_store(place, options)):
-            what = f"{path} is inside the Delta table {place}."
-            remedy = "Write to that table; replaceWhere replaces a partition of it."
-            raise PartitioningError(what, remedy, field="path")
+    place = find_table_above(spark, path)
+    if place is not None:
+        what = f"{path} is inside the Delta table {place}."
+        remedy = "Write to that table; replaceWhere replaces a partition of it."
+        raise PartitioningError(what, remedy, field="path")
 
 
 def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
@@ -248,7 +253,6 @@ def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
 
     Raises:
         PartitioningError: other partition or clustering columns than the table's.
-        RequestError: an unknown option.
     """
     if _is_other_layout(write, snapshot):
         has = ", ".join(snapshot.partition_columns or snapshot.clustering_columns) or "none"
@@ -256,13 +260,12 @@ def check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
         raise PartitioningError(
             what, "Leave them out, or overwrite the schema.", field="partitionBy"
         )
-    if write.options.get("datachange", "true").lower() == "false":
-        what = "dataChange = false is not supported."
-        raise RequestError(what, "Use OPTIMIZE to rewrite files.", field="dataChange")
 
 
 def _apply_options(write: FrameWrite, handle: Handle) -> Handle:
     for key, name in OPTIONS.items():
         if key in write.options:
             handle = handle.set_option(name, write.options[key])
+    if not write.flag(DATA_CHANGE.lower(), default=True):
+        return replace(handle, options={**handle.options, DATA_CHANGE: "false"})
     return handle

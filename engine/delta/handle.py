@@ -10,9 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.commands.command import Command
 from engine.commands.merge import Merge
 from engine.commands.model import Append, Create, Delete, Overwrite, Update
+from engine.commands.names import is_location
 from engine.delta.exceptions import delta_errors
-from engine.errors import RequestError
+from engine.delta.names import locate, open_table
+from engine.errors import IllegalOptionError, RequestError
 from engine.expressions.literals import is_whole
+from engine.operations.named_tables import open_location
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
@@ -30,6 +33,7 @@ OPTIONS = {
     "usermetadata": "userMetadata",
     "maxrecordsperfile": MAX_ROWS,
 }
+DATA_CHANGE = "dataChange"
 _FRAMES = 16
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
@@ -40,6 +44,10 @@ _DONE_ONCE = (Append, Create, Delete, Merge, Overwrite, Update)
 """Commands that use an application's id and version from the session's settings."""
 RETRIES = "spark.lakeui.retries"
 """The session setting for the number of retries after a retryable conflict."""
+
+
+class IdempotentOptionError(IllegalOptionError, code="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"):
+    """An application's id without a version, or with one that is no number."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +129,25 @@ class Handle:
                 application=self._application(command),
                 user_metadata=metadata,
                 max_rows_per_file=self._max_rows(command),
+                resolve=self._open_named,
+                data_change=self.options.get(DATA_CHANGE) != "false",
                 dry_run=dry_run,
             )
             with bypass_routing():
                 result = run(command, self.table, self.spark, options)
             self._reset_version(options)
             return result
+
+    def _open_named(self, name: str) -> DeltaTable:
+        """Return the table that a statement of the engine's grammar reads, by name or location.
+
+        Raises:
+            NotADeltaTableError: the session's catalog has no such Delta table.
+        """
+        if is_location(name):
+            return open_location(name, self.table)
+        place = locate(self.spark, name)
+        return open_table(self.spark, place.location, name=name)
 
     def _words(self, command: Command) -> tuple[str, str, str]:
         """Return the command's wording in reports."""
@@ -143,7 +164,9 @@ class Handle:
             return None
         if app_id is None or version is None or not version.lstrip("-").isdecimal():
             what = f"{APP_ID} is {app_id!r} and {APP_VERSION} is {version!r}."
-            raise RequestError(what, "Give both, the version as a whole number.", field=APP_ID)
+            raise IdempotentOptionError(
+                what, "Give both, the version as a whole number.", field=APP_ID
+            )
         return app_id, int(version)
 
     def _max_rows(self, command: Command) -> int:

@@ -4,6 +4,7 @@ Every overlap fails a check of Delta's file-level rules, so delta-spark aborts o
 `.resolved` names the rule, and here rows resolve it.
 """
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +13,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.conflict_facts import Rule
+from engine.delta import DeltaTable
 from engine.delta.exceptions import DeltaConcurrentModificationException
+from engine.errors import RequestError
+from engine.snapshot.stream_log import Position
 from engine.transaction.observer import TransactionObserver
 from tests.engine.delta.conftest import Meanwhile, rows_of
 
@@ -213,3 +217,121 @@ def test_a_persons_rows_are_erased_while_events_stream_in(spark, make, tmp_path)
     again = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e8", 7)))
     table.observed(again).retries(1).delete(forget)
     assert rows_of(table.toDF()) == [("e0", 6), ("e4", 9), ("e6", 9)]
+
+
+# --- the ways in which programs name what a stream writes into ---
+
+
+def write_stream(writer, place, name, table="", **options):
+    """Run a stream to its end, with a checkpoint of its own."""
+    writer = writer.format("delta").options(checkpointLocation=str(place / f"{name}.checkpoint"))
+    writer = writer.options(**options).trigger(availableNow=True)
+    query = writer.toTable(table) if table else writer.start()
+    assert query.awaitTermination(120)
+
+
+def test_a_stream_to_a_name_takes_its_place_from_an_option(lake, tmp_path):
+    lake.range(3).write.format("delta").save(str(tmp_path / "rows"))
+    stream = lake.readStream.format("delta").load(str(tmp_path / "rows"))
+    place = str(tmp_path / "placed")
+    for name in ("placed", "again"):  # the second finds the table and names it
+        write_stream(stream.writeStream, tmp_path, name, table=name, path=place)
+        assert lake.read.format("delta").load(place).count() == lake.table(name).count()
+    assert lake.table("placed").count() == 6
+
+
+def test_a_stream_adds_columns_where_it_may(lake, tmp_path):
+    lake.range(1).write.format("delta").save(str(tmp_path / "rows"))
+    stream = lake.readStream.format("delta").load(str(tmp_path / "rows"))
+    lake.sql("CREATE TABLE grown (id BIGINT) USING delta")
+    wider = stream.withColumn("more", F.struct(F.lit(1).alias("a")))
+    with pytest.raises(Exception, match="more"):
+        write_stream(wider.writeStream, tmp_path, "refused", table="grown")
+    assert lake.table("grown").columns == ["id"]
+    write_stream(wider.writeStream, tmp_path, "merged", table="grown", mergeSchema="true")
+    lake.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "true")
+    try:
+        wider = stream.withColumn("more", F.struct(F.lit(2).alias("a"), F.lit(3).alias("b")))
+        write_stream(wider.writeStream, tmp_path, "set", table="grown")
+    finally:
+        lake.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    assert rows_of(lake.table("grown")) == [(0, (1, None)), (0, (2, 3))]
+
+
+def test_the_jvm_s_session_of_a_batch_runs_statements_of_the_engine(lake, tmp_path):
+    lake.range(3).write.format("delta").save(str(tmp_path / "rows"))
+    lake.sql("CREATE TABLE merged_by_jvm (id BIGINT) USING delta")
+    lake.sql("INSERT INTO merged_by_jvm VALUES (1)")
+
+    def upsert(batch, number):
+        batch.createOrReplaceTempView("news")
+        session = batch._jdf.sparkSession()
+        session.sql(
+            "MERGE INTO shop.merged_by_jvm t USING news ON t.id = news.id"
+            " WHEN NOT MATCHED THEN INSERT *"
+        )
+        versions.append(session.version())
+
+    versions = []
+    stream = lake.readStream.format("delta").load(str(tmp_path / "rows"))
+    writer = stream.writeStream.foreachBatch(upsert).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "batches"))
+    assert writer.start().awaitTermination(120)
+    assert rows_of(lake.table("merged_by_jvm")) == [(0,), (1,), (2,)]
+    assert versions == [lake.version]
+
+
+def test_a_stream_goes_on_from_a_checkpoint_of_delta_spark(lake, tmp_path):
+    place, copy, checkpoint = (str(tmp_path / name) for name in ("rows", "copy", "checkpoint"))
+
+    def add_rows(first):
+        """Two rows in two files."""
+        writer = lake.range(first, first + 2).write.format("delta").mode("append")
+        writer.option("maxRecordsPerFile", 1).save(place)
+
+    for first in range(0, 6, 2):
+        add_rows(first)
+    table_id = DeltaTable.forPath(lake, place).detail().first().id
+
+    def copy_rows(**options):
+        stream = lake.readStream.format("delta").options(**options).load(place)
+        writer = stream.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        assert writer.trigger(availableNow=True).start(copy).awaitTermination(120)
+        return sorted(row.id for row in lake.read.format("delta").load(copy).collect())
+
+    def write_offsets(*offsets):
+        """Rewrite what the checkpoint holds of the source as delta-spark writes it."""
+        for number, (version, index, initial) in enumerate(offsets):
+            file = tmp_path / "checkpoint" / "offsets" / str(number)
+            source = {
+                "sourceVersion": 1,
+                "reservoirId": table_id,
+                "reservoirVersion": version,
+                "index": index,
+                "isStartingVersion": initial,
+            }
+            lines = file.read_text().splitlines()[:2]
+            file.write_text("\n".join([*lines, json.dumps(source)]))
+            (file.parent / f".{number}.crc").unlink(missing_ok=True)
+
+    assert copy_rows(maxFilesPerTrigger="2") == list(
+        range(6)
+    )  # batches 0 to 2 of the first version
+    write_offsets((2, 1, True), (2, 3, True), (3, -1, False))
+    add_rows(6)
+    assert copy_rows() == list(range(8))
+    write_offsets((2, 1, True), (2, 3, True), (3, -1, False), (3, 0, False))  # within version 3
+    copied = copy_rows()
+    assert len(copied) == 9  # one file of version 3 comes again
+    assert set(copied) == set(range(8))
+    for index in (-20, "x"):
+        with pytest.raises(RequestError, match="taken over"):
+            Position.from_json(
+                {
+                    "sourceVersion": 3,
+                    "reservoirId": table_id,
+                    "reservoirVersion": 3,
+                    "index": index,
+                    "isStartingVersion": False,
+                }
+            )
