@@ -2,10 +2,12 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
 
 from engine.commands.column_sql import (
     COMMENT,
@@ -24,6 +26,7 @@ from engine.delta.creation import (
     NewTableDefinition,
     create_table,
 )
+from engine.delta.exceptions import delta_errors
 from engine.delta.names import PROVIDERS, find_delta, name_sql, open_table
 from engine.delta.result_frames import nothing
 from engine.delta.statement_views import StatementNotRoutedError
@@ -33,7 +36,9 @@ from engine.schema.column_paths import render_column_path
 from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
 from engine.spark.catalogue import CataloguedTable, find_permanent_view
+from engine.spark.columns import from_spark_schema
 from engine.spark.jvm import column_of, frame_over, iter_seq
+from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
 LIKE_STATEMENT = "CreateTableLike"
@@ -52,7 +57,7 @@ _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
 
 def makes_delta(spark: SparkSession, plan: Java) -> bool:
-    """Whether a statement creates a Delta table."""
+    """Whether a statement creates a Delta table; a replacement keeps the format if it names none."""
     if kind_of(plan.name()) != "UnresolvedIdentifier":
         return False
     parts = texts_of(plan.name().nameParts())
@@ -60,6 +65,8 @@ def makes_delta(spark: SparkSession, plan: Java) -> bool:
     provider = str(given) if given is not None else spark.conf.get(_DEFAULT_PROVIDER, "") or ""
     on_path = len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]
     hive = given is None and optional(plan.tableSpec().serde()) is not None
+    if given is None and not hive and kind_of(plan).startswith("Replace"):
+        on_path = on_path or find_delta(spark, parts) is not None
     return (provider.lower() in PROVIDERS and not hive) or on_path
 
 
@@ -96,6 +103,29 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
     )
     create_table(spark, definition)
     return nothing(spark)
+
+
+def create_by_catalog(
+    spark: SparkSession,
+    name: str,
+    path: str | None,
+    schema: spark_types.StructType | None,
+    description: str | None,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """Run `spark.catalog.createTable` for format delta, and return the table's rows."""
+    columns = () if schema is None else from_spark_schema(schema).fields
+    definition = NewTableDefinition(
+        name=name,
+        location=path or options.get("path", ""),
+        columns=tuple(columns),
+        properties={key: text for key, text in options.items() if key.startswith("delta.")},
+        description=description or "",
+        retries=0,
+    )
+    with bypass_routing(), delta_errors():
+        create_table(spark, definition)
+    return spark.table(name)
 
 
 def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:

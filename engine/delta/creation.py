@@ -317,7 +317,7 @@ def _create_named(
     columns = _columns(spark, definition)
     if location:
         _check_location(spark, definition, columns, has_log=has_log)
-    register_name(spark, definition.name, location, columns)
+    register_name(spark, definition.name, location, columns, definition.description)
     existing = find_table(spark, definition.name)
     chosen = location or (existing.location if existing else "")
     place = chosen or default_location(spark, definition.name)
@@ -338,7 +338,8 @@ def _register_existing(
     table = open_table(spark, definition.location)
     snapshot = table.snapshot()
     _check_agrees(definition, definition.location, snapshot)
-    register_name(spark, definition.name, definition.location, snapshot.schema)
+    description = snapshot.metadata.description or ""
+    register_name(spark, definition.name, definition.location, snapshot.schema, description)
     existing = find_table(spark, definition.name)
     return Handle(spark, table, name=existing.name if existing else ""), OperationResult()
 
@@ -421,11 +422,16 @@ def has_table(spark: SparkSession, place: str) -> bool:
 
 
 def register_name(
-    spark: SparkSession, name: str, location: str = "", schema: StructType | None = None
+    spark: SparkSession,
+    name: str,
+    location: str = "",
+    schema: StructType | None = None,
+    description: str = "",
 ) -> None:
     """Register a name in the session's catalog; without a location it chooses one.
 
-    Spark's own catalog is given the present columns, for people; nobody reads by them.
+    Spark's own catalog is given the present columns and the description, for people; nobody reads
+    by them.
     """
     columns = ""
     if not uses_delta_spark(spark):
@@ -435,7 +441,8 @@ def register_name(
         ]
         columns = f" ({', '.join(shown)})" if shown else ""
     place = f" LOCATION {quote_string(location)}" if location else ""
-    plain_sql(spark, f"CREATE TABLE {name}{columns} USING delta{place}")
+    comment = f" COMMENT {quote_string(description)}" if description else ""
+    plain_sql(spark, f"CREATE TABLE {name}{columns} USING delta{place}{comment}")
 
 
 def _create_at(

@@ -11,6 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from engine.delta.exceptions import delta_errors
+from engine.delta.merge_builder import name_frame
 from engine.delta.names import PROVIDERS, find_delta, open_table, parts_in
 from engine.delta.statement_views import StatementViews
 from engine.delta.table_reads import (
@@ -131,7 +132,8 @@ class ReadsDelta(_Reader):
             points = {VERSION: version, TIMESTAMP: moment}
             given = {key: value for key, value in points.items() if value is not None}
             frame = read_frame(self._session, table, {**lower_options(self._own_options), **given})
-            return self._check_schema(frame).alias(place.name.rpartition(".")[2] or name)
+            checked = self._check_schema(frame)
+            return name_frame(checked, place.name) if place.name else checked.alias(name)
 
     def _check_schema(self, frame: DataFrame) -> DataFrame:
         """Return the frame if no schema or the same schema was given.

@@ -40,9 +40,7 @@ class PathExistsError(TableExistsError, code="DELTA_PATH_EXISTS"):
 
     def __init__(self, path: str) -> None:
         """Take the path as the caller gave it."""
-        super().__init__(
-            f"There is a table at {path} already.", "Use the mode append or overwrite."
-        )
+        super().__init__(f"A table already exists at {path}.", "Use the mode append or overwrite.")
 
 
 class WithoutDataError(RequestError, code="DELTA_EMPTY_DATA"):

@@ -2,7 +2,7 @@
 
 `df.mergeInto` of an enabled session: Spark's builder of a MERGE, into a Delta table by the engine.
 
-The alias of a caller's DataFrame, as a prefix of its columns.
+The name of a DataFrame, as a prefix of its columns.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
 from engine.expressions.types import is_cast_by_zone, sql_name
 from engine.spark.columns import from_spark_schema
-from engine.spark.jvm import get_analysed_plan
+from engine.spark.jvm import frame_over, get_analysed_plan, scala_seq, sql_package
 from engine.spark.session import bypass_routing, check_is_spark, is_in_utc, is_remote
 
 _KEEP_NAMES = frozenset(
@@ -41,6 +41,21 @@ _KEEP_NAMES = frozenset(
     ]
 )
 """Plan nodes that keep the names of their child."""
+
+
+def name_frame(frame: DataFrame, name: str) -> DataFrame:
+    """Return a table's rows under its name, so that `t.x`, `db.t.x` and `catalog.db.t.x` are columns.
+
+    `name` is the table's whole name in its catalog; Spark Connect keeps its last part alone.
+    """
+    *qualifier, short = name.replace("`", "").split(".")
+    session = frame.sparkSession
+    if is_remote(session) or not qualifier:
+        return frame.alias(short)
+    catalyst = sql_package(session).catalyst
+    identifier = catalyst.AliasIdentifier(short, scala_seq(qualifier, session))
+    plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analysed_plan(frame))
+    return frame_over(plan, session)
 
 
 def aliases_of(frame: DataFrame) -> tuple[str, ...]:
@@ -64,6 +79,11 @@ def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect'
 
 
 TARGET, SOURCE = "target", "source"
+
+
+def _default_name(target: str) -> str:
+    """Return the name of a source without one, in a MERGE into a table of the given name."""
+    return SOURCE if target.lower() != SOURCE else f"__lake_{SOURCE}"
 
 
 class DeltaMergeBuilder:
@@ -154,7 +174,7 @@ class DeltaMergeBuilder:
         handle = self._handle
         with delta_errors():
             check_is_spark(handle.spark)
-            names = self._names()
+            names = aliases_of(self._source)
             self._check_zone()
         evolves = self._evolves or handle.is_set(AUTO_MERGE)
         on = condition(self._on, self._caller)
@@ -164,26 +184,11 @@ class DeltaMergeBuilder:
                 on="" if on is None else on,
                 clauses=self._clauses,
                 target_alias=handle.qualifier or TARGET,
-                source_alias=names[0] if names else SOURCE,
+                source_alias=names[0] if names else _default_name(handle.qualifier),
                 schema_evolution=evolves,
             )
         )
         return merge_frame(handle.spark, result)
-
-    def _names(self) -> tuple[str, ...]:
-        """Return the aliases of the source.
-
-        Raises:
-            RequestError: target and source have each other's names in the engine.
-        """
-        names = aliases_of(self._source)
-        if self._handle.alias.lower() == SOURCE or TARGET in {name.lower() for name in names}:
-            what = (
-                "The target cannot have the alias source, and the source cannot have the "
-                "alias target."
-            )
-            raise RequestError(what, "Choose other aliases.", field="alias")
-        return names
 
     def _check_zone(self) -> None:
         """Refuse to store whole source rows if a column would be cast in another zone than UTC.

@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.expressions.literals import parse_timestamp
+from engine.log.segment import list_log_files
 from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quote_column
 from engine.spark.session import is_remote, plain_sql
 from engine.spark.statement_plan import name_parts
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable
 
 PROVIDERS = frozenset({"delta", "lake"})
@@ -167,6 +168,19 @@ def open_table(
         return DeltaTable.open(uri, stores, allowed_roots=reachable_roots(uri))
     except TableNotFoundError as error:
         raise NotADeltaTableError(name or path) from error
+
+
+def find_table_above(spark: SparkSession, path: str) -> str | None:
+    """Return the location of the table whose directory a path is inside of; None if there is none."""
+    uri = normalise_uri(path)
+    scheme, separator, rest = uri.partition("://")
+    prefix, names = (f"{scheme}://", rest.split("/")) if separator else ("", uri.split("/"))
+    options = storage_options(spark, uri, {})
+    for count in range(len(names) - 1, 1, -1):
+        place = prefix + "/".join(names[:count])
+        if list_log_files(open_store(place, options)):
+            return place
+    return None
 
 
 def reachable_roots(uri: str) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.catalog import Column as CatalogColumn
 
 from engine.clock import utc_from_ms
+from engine.commands.column_sql import COMMENT
 from engine.delta.names import parts_of
 from engine.operations.result import OperationResult
 from engine.protocol.features import list_supported_features
@@ -262,3 +264,19 @@ def _moment(ms: int | None) -> datetime | None:
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str | None]:
     return {key: None if value is None else str(value) for key, value in (values or {}).items()}
+
+
+def catalog_columns(snapshot: Snapshot) -> list[CatalogColumn]:
+    """Return a table's columns as `spark.catalog.listColumns` does, from its log."""
+    return [
+        CatalogColumn(
+            name=field.name,
+            description=field.metadata.get(COMMENT),
+            dataType=to_spark_type(field.type).simpleString(),
+            nullable=field.nullable,
+            isPartition=field.name in snapshot.partition_columns,
+            isBucket=False,
+            isCluster=False,
+        )
+        for field in snapshot.schema
+    ]

@@ -19,6 +19,7 @@ from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import count_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.errors import SchemaMismatchError
 from engine.schema.assignment import plan_storage
 from engine.schema.types import STRING, StructType
 from engine.schema.write_errors import ColumnCountError
@@ -29,6 +30,7 @@ from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_o
 from engine.spark.write.shape import INSERT, store_column
 
 _INLINE = "UnresolvedInlineTable"
+_REPLACE_WHERE = "InsertReplaceWhere"
 ROW_STATEMENTS = frozenset(
     {"DeleteFromTable", "UpdateTable", "MergeIntoTable", "InsertIntoStatement"}
 )
@@ -116,6 +118,12 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
     return nothing(spark)
 
 
+def replaces_matches(plan: Java) -> bool:
+    """Whether an INSERT replaces the rows that its new rows match: REPLACE USING or REPLACE ON."""
+    criteria = optional(plan.replaceCriteriaOpt())
+    return criteria is not None and kind_of(criteria) != _REPLACE_WHERE
+
+
 def query_in(session: SparkSession, plan: Java, outer: Java) -> Java:
     """Return the query of an INSERT, within the WITH before the statement."""
     query = plan.query()
@@ -140,9 +148,9 @@ def _insert_command(
     source = DataFrameSource(frame, is_made_anew=handle.reads_anew)
     criteria = optional(plan.replaceCriteriaOpt())
     if criteria is not None:
-        if kind_of(criteria) != "InsertReplaceWhere":
-            what = "INSERT … REPLACE USING and REPLACE ON are not supported."
-            raise StatementNotRoutedError(what, "Use REPLACE WHERE, or MERGE.", field="sql")
+        if kind_of(criteria) != _REPLACE_WHERE:
+            what = "WITH before INSERT … REPLACE USING and REPLACE ON is not supported."
+            raise StatementNotRoutedError(what, "Move the query behind it.", field="sql")
         condition = _condition(handle, criteria.productElement(0))
         return Overwrite(source, replace_where=condition)
     if not plan.overwrite():
@@ -185,11 +193,12 @@ def rename_by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Rename the frame's columns to the table's, by position.
 
     Raises:
-        ColumnCountError: the numbers of columns differ.
+        ColumnCountError, SchemaMismatchError: there are too few columns, or too many.
     """
     if len(names) != len(frame.columns):
         what = f"The source has {len(frame.columns)} columns, but the table needs {len(names)}."
-        raise ColumnCountError(what, f"Give {', '.join(names)}.", field="source")
+        kind = ColumnCountError if len(names) > len(frame.columns) else SchemaMismatchError
+        raise kind(what, f"Give {', '.join(names)}.", field="source")
     return frame.toDF(*names)
 
 

@@ -11,17 +11,22 @@ from importlib import import_module
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.catalog import Catalog, Table
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+from pyspark.sql.types import StructType
 
-from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader
+from engine.delta.create_statements import create_by_catalog
+from engine.delta.exceptions import delta_errors
+from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader, is_delta
 from engine.delta.frame_writer import DeltaFrameWriter, DeltaFrameWriterV2, DeltaStreamWriter
 from engine.delta.handle import RETRIES, session_retries
 from engine.delta.merge_builder import merge_writer
-from engine.delta.names import uses_delta_spark
+from engine.delta.names import find_delta, open_table, parts_in, uses_delta_spark
+from engine.delta.result_frames import catalog_columns
 from engine.delta.statements import run_statement
 from engine.errors import RequestError
 from engine.snapshot.snapshot import Snapshot
@@ -54,6 +59,13 @@ check_hooks(
     writeStream=None,
     writeTo="table",
     mergeInto="table condition",
+)
+check_hooks(
+    Catalog,
+    createTable="tableName path source schema description options",
+    listColumns="tableName dbName",
+    getTable="tableName",
+    listTables="dbName pattern",
 )
 check_hooks(DataFrameReader, __init__="spark")
 check_hooks(DataStreamReader, __init__="spark")
@@ -132,6 +144,11 @@ def _install() -> None:
     session.read = route_property(session.read, DeltaFrameReader, is_enabled)
     session.readStream = route_property(session.readStream, DeltaStreamReader, is_enabled)
     session.table = route(session.table, read_table, is_enabled)
+    catalog: Any = Catalog
+    catalog.createTable = _create_table(catalog.createTable)
+    catalog.listColumns = _list_columns(catalog.listColumns)
+    catalog.getTable = _describe_tables(catalog.getTable)
+    catalog.listTables = _describe_tables(catalog.listTables)
     frame: Any = ClassicDataFrame
     frame.write = route_property(frame.write, DeltaFrameWriter, is_enabled)
     frame.writeStream = route_property(frame.writeStream, DeltaStreamWriter, is_enabled)
@@ -186,6 +203,65 @@ def route_property(
 def read_table(session: SparkSession, tableName: str) -> DataFrame:  # noqa: N803 - as PySpark's
     """Return a table as `spark.read` of an enabled session does."""
     return session.read.table(tableName)
+
+
+def _create_table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    @wraps(original)
+    def create_table(
+        self: Catalog,
+        tableName: str,  # noqa: N803
+        path: str | None = None,
+        source: str | None = None,
+        schema: StructType | None = None,
+        description: str | None = None,
+        **options: str,
+    ) -> DataFrame:
+        spark = self._sparkSession
+        if not (is_enabled(spark) and is_delta(spark, source or "")):
+            return original(self, tableName, path, source, schema, description, **options)
+        return create_by_catalog(spark, tableName, path, schema, description, options)
+
+    return create_table
+
+
+def _describe_tables(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give Delta tables the descriptions of the catalog, which Spark asks their data source for."""
+
+    @wraps(original)
+    def describe_tables(self: Catalog, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        result = original(self, *arguments, **keywords)
+        spark = self._sparkSession
+        if not is_enabled(spark):
+            return result
+        with bypass_routing(), delta_errors():
+            if isinstance(result, list):
+                return [_describe_table(spark, table) for table in result]
+            return _describe_table(spark, result)
+
+    return describe_tables
+
+
+def _describe_table(spark: SparkSession, table: Table) -> Table:
+    if table.isTemporary or table.description is not None:
+        return table
+    place = find_delta(spark, (*(table.namespace or ()), table.name))
+    return table._replace(description=place.description or None) if place else table
+
+
+def _list_columns(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def list_columns(self: Catalog, tableName: str, dbName: str | None = None) -> Any:  # noqa: ANN401, N803
+        spark = self._sparkSession
+        if is_enabled(spark):
+            with bypass_routing(), delta_errors():
+                parts = parts_in(spark, tableName)
+                place = find_delta(spark, parts if dbName is None else (dbName, *parts))
+                if place is not None:
+                    table = open_table(spark, place.location, name=tableName)
+                    return catalog_columns(table.snapshot())
+        return original(self, tableName, dbName)
+
+    return list_columns
 
 
 def _wrap_other_frame(

@@ -7,7 +7,8 @@ the view: its text, its columns and its settings stay as the catalog has them.
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,11 +24,11 @@ from engine.delta.table_reads import (
     table_at,
 )
 from engine.errors import RequestError
-from engine.expressions.lexer import tokenize
+from engine.expressions.lexer import Token, tokenize
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import find_permanent_view, find_table
+from engine.spark.catalogue import SESSION_CATALOGUE, find_permanent_view, find_table
 from engine.spark.columns import quote_column
-from engine.spark.jvm import column_of, frame_over, get_analysed_plan
+from engine.spark.jvm import column_of, frame_over, get_analysed_plan, iter_seq
 from engine.spark.statement_plan import (
     Java,
     NamedRelation,
@@ -35,6 +36,7 @@ from engine.spark.statement_plan import (
     name_plan,
     relations_read,
     replace_relations,
+    span_of,
     texts_of,
 )
 from engine.storage.uri import real_place
@@ -44,6 +46,7 @@ PREFIX = "__lake_"
 _CHANGE_FUNCTIONS = frozenset({"table_changes", "table_changes_by_path"})
 _BY_NAME_ALONE = re.compile(r"\bTABLE\s*\Z", re.IGNORECASE)
 _BEFORE_ALIAS = re.compile(r"\s*(TABLESAMPLE|WATERMARK)\b", re.IGNORECASE)
+_QUALIFIED = re.compile(r"\.\s*(?:`[^`]+`|\w+)\s*\.")
 _IDENTIFIER = re.compile(r"\s*IDENTIFIER\s*\(", re.IGNORECASE)
 
 
@@ -71,6 +74,7 @@ class StatementViews:
         self._session, self._text, self._within = session, text, within
         self._names: list[str] = []
         self._snapshots: dict[str, Snapshot] = {}
+        self._unaliased: list[tuple[str, ...]] = []
         self.reads_views = False  # whether the statement names a user's temporary view
 
     def rewrite_relations(self, relations: list[NamedRelation]) -> str:
@@ -88,8 +92,58 @@ class StatementViews:
                 self._check_name(relation)
             end = self._end(relation)
             parts += [self._text[at : relation.start], self._view(relation, frame, end)]
+            if not relation.alias:
+                self._unaliased.append(relation.parts)
             at = end
         return "".join([*parts, self._text[at:]])
+
+    def shorten_qualifiers(self, text: str, target: Sequence[str]) -> str:
+        """Return the text with `t.` for `db.t.` and `catalog.db.t.` of Delta tables without alias.
+
+        A view has no database, and the engine knows its target by one name. `target` are the parts
+        of the changed table's name; empty if it has an alias.
+        """
+        if not _QUALIFIED.search(text):
+            return text
+        tokens, pieces, at, index = tokenize(text), list[str](), 0, 0
+        alone = _names_alone(tokens)  # among them aliases, which come before databases
+        qualifiers = set()
+        for parts in filter(None, (*self._unaliased, tuple(target))):
+            database = parts[-2] if len(parts) > 1 else self._session.catalog.currentDatabase()
+            short = database.lower(), parts[-1].lower()
+            if short[0] not in alone:
+                qualifiers |= {short, (SESSION_CATALOGUE, *short)}
+        while index < len(tokens):
+            length = _qualifier_length(tokens, index, qualifiers)
+            if length:
+                pieces.append(text[at : tokens[index].position])
+                at = tokens[index + 2 * length - 2].position  # the table's name
+            index += 2 * length or 1
+        return "".join([*pieces, text[at:]])
+
+    def rewrite_with(self, text: str, plan: Java) -> str:
+        """Return a DELETE, UPDATE or MERGE without the WITH before it: its queries become views."""
+        span = span_of(plan.child())
+        if span is None:
+            what = "Where the statement after WITH begins cannot be told."
+            raise StatementNotRoutedError(what, "Move the query into the statement.", field="sql")
+        start = span[0]
+        prefix, body = text[:start], text[start:]
+        shift = len(prefix)
+        names = {str(cte._1()).lower() for cte in iter_seq(plan.cteRelations())}
+        parts, at = [], 0
+        for relation in relations_read(self._session, plan.child()):
+            if len(relation.parts) != 1 or relation.parts[0].lower() not in names:
+                continue
+            query = f"{prefix} SELECT * FROM {quote_column(relation.parts[0])}"  # noqa: S608
+            self._text = body
+            local = replace(relation, start=relation.start - shift, end=relation.end - shift)
+            parts += [
+                body[at : local.start],
+                self._view(local, self._session.sql(query), local.end),
+            ]
+            at = local.end
+        return "".join([*parts, body[at:]])
 
     def drop(self) -> None:
         """Drop the views; existing plans over them keep their rows.
@@ -224,11 +278,7 @@ class StatementViews:
         text = self._text[relation.start : relation.name_end]
         if _IDENTIFIER.match(text):
             return
-        names = [
-            token.value if token.kind == "name" else token.text
-            for token in tokenize(text)
-            if token.value != "."
-        ]
+        names = [_name_of(token) for token in tokenize(text) if token.value != "."]
         if names != list(relation.parts):
             what = (
                 f"The place where the statement names {'.'.join(relation.parts)} cannot be "
@@ -257,6 +307,35 @@ class StatementViews:
         if nameless or _BY_NAME_ALONE.search(before) or _BEFORE_ALIAS.match(after):
             return quote_column(name)
         return f"{quote_column(name)} AS {quote_column(relation.parts[-1])}"
+
+
+def _names_alone(tokens: Sequence[Token]) -> set[str]:
+    """Return the names without a dot beside them, in lower case."""
+    around = ["", *(token.value for token in tokens), ""]
+    return {
+        _name_of(token).lower()
+        for at, token in enumerate(tokens, 1)
+        if around[at - 1] != "." and around[at + 1] != "."
+    }
+
+
+def _name_of(token: Token) -> str:
+    return token.value if token.kind == "name" else token.text
+
+
+def _qualifier_length(
+    tokens: Sequence[Token], index: int, qualifiers: Collection[tuple[str, ...]]
+) -> int:
+    """Return how many names of a qualifier begin at a token; 0 if none does."""
+    if index and tokens[index - 1].value == ".":
+        return 0
+    for length in (3, 2):
+        part = tokens[index : index + 2 * length]
+        if len(part) < 2 * length or any(token.value != "." for token in part[1::2]):
+            continue
+        if tuple(_name_of(token).lower() for token in part[::2]) in qualifiers:
+            return length
+    return 0
 
 
 def _constant(session: SparkSession, expression: Java) -> object:

@@ -31,13 +31,14 @@ from engine.delta.row_statements import (
     insert,
     merge,
     query_in,
+    replaces_matches,
     set_alias,
     target_of,
     update,
 )
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
 from engine.delta.table_reads import expand_time_travel
-from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone
+from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone, write_rows
 from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
 from engine.spark.session import bypass_routing
@@ -223,16 +224,22 @@ def _parse_statement(spark: SparkSession, text: str, arguments: Arguments) -> tu
 def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
     """Run a statement that names Delta tables; return None for any other."""
     kind = kind_of(plan)
+    if kind == "InsertIntoStatement" and replaces_matches(plan):
+        cursor = StatementCursor.from_text(statement)
+        return write_rows(spark, cursor)
     views = StatementViews(spark, statement)
     try:
         if kind in VIEW_STATEMENTS:
             resolved = views.resolve_relations(plan)
             return None if resolved is plan else make_view(spark, resolved)
         rewritten = views.rewrite_relations(relations_read(spark, plan))
+        rewritten = views.shorten_qualifiers(rewritten, _target_name(spark, plan))
         if rewritten != statement:
             if kind in _REFUSED:
                 raise _not_routed(statement, kind)
             plan = parse(spark, rewritten)
+        if kind == "UnresolvedWith" and kind_of(plan.child()) in _CHANGES:
+            plan = parse(spark, views.rewrite_with(rewritten, plan))
         result = _run_write(spark, plan, reads_anew=not views.reads_views)
         if result is not None or rewritten == statement:
             return result
@@ -265,10 +272,15 @@ def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFram
     handle = set_alias(handle, alias)
     if kind == "InsertIntoStatement":
         return insert(handle, plan, query_in(spark, plan, outer))
-    if outer is not None:
-        what = "WITH before DELETE, UPDATE or MERGE is not supported."
-        raise StatementNotRoutedError(what, "Move the query into the statement.", field="sql")
     return _CHANGES[kind](handle, plan)
+
+
+def _target_name(spark: SparkSession, plan: Java) -> tuple[str, ...]:
+    """Return the parts of the name of a Delta table that a statement changes without alias."""
+    if kind_of(plan) == "UnresolvedWith":
+        plan = plan.child()
+    parts, alias = target_of(plan) if kind_of(plan) in ROW_STATEMENTS else ((), "")
+    return parts if parts and not alias and find_delta(spark, parts) else ()
 
 
 def _run_create(

@@ -6,27 +6,40 @@ Points in time at the end of a name: `t@v1`, `/path@v1`, `@yyyyMMddHHmmssSSS`.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from engine.delta.names import NotADeltaTableError, open_table, timestamp_text
-from engine.errors import RequestError, StatementError
+from engine.delta.names import NotADeltaTableError, find_table_above, open_table, timestamp_text
+from engine.errors import (
+    IllegalOptionError,
+    MalformedLogError,
+    RequestError,
+    StatementError,
+    TableNotFoundError,
+)
+from engine.expressions import build
 from engine.expressions.lexer import Token, tokenize
+from engine.expressions.traits import conjunction
+from engine.expressions.tree import Column as ColumnOfRow
+from engine.expressions.tree import Expression, Literal
 from engine.log.history import version_at, version_from
 from engine.operations.execution import Execution
+from engine.schema.partition_values import parse_partition_value
 from engine.snapshot.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, read_changes
 from engine.snapshot.snapshot import Snapshot
 from engine.snapshot.timestamps import timestamp_to_ms
-from engine.spark.columns import to_spark_schema
+from engine.spark.columns import to_column, to_spark_schema
 from engine.spark.own_columns import move_to_session
 from engine.spark.scan.live_frames import TABLE_MARK, VERSION_MARK
 from engine.spark.scan.live_tables import LiveTable
 from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.scan.scan_columns import declare_column, select_columns
 from engine.spark.session import engine_session, is_remote
+from engine.storage.uri import normalise_uri
 from engine.table import DeltaTable
 
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
@@ -134,6 +147,40 @@ _CHANGES = ("readchangefeed", "readchangedata")
 """delta-spark's names of options, in small letters."""
 
 
+class PartitionPathError(RequestError, code="DELTA_INVALID_PARTITION_PATH"):
+    """A path inside a table's directory that is not the directory of a partition."""
+
+    def __init__(self, fragment: str, columns: Sequence[str]) -> None:
+        """Take the part of the path below the table, and the table's partition columns."""
+        what = f"{fragment} is not a partition of the table, whose partition columns are "
+        what += f"{', '.join(columns) or 'none'}."
+        super().__init__(what, "Read the table, and filter with where.", field="path")
+
+
+class PartitionColumnError(PartitionPathError, code="DELTA_NON_PARTITION_COLUMN_SPECIFIED"):
+    """The directory of a partition by another column than the table's."""
+
+
+class TwoPointsError(IllegalOptionError, code="DELTA_ONEOF_IN_TIMETRAVEL"):
+    """A read is of two points in time."""
+
+
+class PointInvalidError(IllegalOptionError, code="DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE"):
+    """A version is not a number."""
+
+
+class NoStartError(RequestError, code="DELTA_NO_START_FOR_CDC_READ"):
+    """A change feed has no first version."""
+
+
+class PathUnknownError(TableNotFoundError, code="DELTA_PATH_DOES_NOT_EXIST"):
+    """A path without files."""
+
+    def __init__(self, path: str) -> None:
+        """Take the path as the caller gave it."""
+        super().__init__(f"{path} does not exist.", "Check its spelling.")
+
+
 def lower_options(options: Mapping[str, object]) -> dict[str, str]:
     """Options under names in small letters, values as text."""
     return {str(key).lower(): _text(value) for key, value in options.items() if value is not None}
@@ -165,13 +212,57 @@ def read_path(
     except NotADeltaTableError:
         before, version, moment = split_point(path)
         if before == path:
-            raise
+            partition = _read_partition(spark, path, options, latest)
+            if partition is None:
+                raise
+            return partition
         table = table_at(spark, before, options)
     if VERSION in asked or TIMESTAMP in asked:
         what = f"{path} selects a version or time, and so do its options."
-        raise RequestError(what, "Give one of them.", field="path")
+        raise TwoPointsError(what, "Give one of them.", field="path")
     point = {TIMESTAMP: moment} if version is None else {VERSION: version}
     return read_frame(spark, table, {**asked, **{k: v for k, v in point.items() if v}})
+
+
+def _read_partition(
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, object],
+    latest: Latest,
+) -> DataFrame | None:
+    """Read the rows of a partition by its directory, as `/lake/t/day=1`; None outside of tables.
+
+    Raises:
+        PartitionPathError: (`PartitionColumnError`) the path does not consist of partition columns
+            and values.
+        PathUnknownError: the table has no file in the partition.
+    """
+    root = find_table_above(spark, path)
+    if root is None:
+        return None
+    table = table_at(spark, root, options)
+    fragment = normalise_uri(path).removeprefix(root).strip("/")
+    snapshot = latest(table)
+    fields = {field.name: field for field in snapshot.partition_schema}
+    tests = list[Expression]()
+    for name in fragment.split("/"):
+        key, separator, text = name.partition("=")
+        if not separator:
+            raise PartitionPathError(fragment, tuple(fields))
+        field = fields.get(unquote(key))
+        if field is None:
+            raise PartitionColumnError(fragment, tuple(fields))
+        try:
+            value = parse_partition_value(unquote(text), field.type)
+        except MalformedLogError as error:
+            raise PathUnknownError(path) from error
+        tests.append(
+            build.call("=", [ColumnOfRow((field.name,), field.type), Literal(value, field.type)])
+        )
+    condition = conjunction(tests)
+    if not snapshot.add_files(condition):
+        raise PathUnknownError(path)
+    return read_frame(spark, table, lower_options(options), latest).where(to_column(condition))
 
 
 def read_frame(
@@ -190,7 +281,7 @@ def read_frame(
     version, timestamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and timestamp is not None:
         what = "versionAsOf and timestampAsOf cannot both be given."
-        raise RequestError(what, "Give one of them.", field="timestampAsOf")
+        raise TwoPointsError(what, "Give one of them.", field="timestampAsOf")
     if timestamp is not None:
         moment = timestamp_text(spark, timestamp)
         return frame_of(spark, table, table.snapshot(timestamp=moment))
@@ -205,7 +296,7 @@ def _changes(
     start = _feed_bound(spark, table, options, "starting")
     if start is None:
         what = "A change feed needs startingVersion or startingTimestamp."
-        raise RequestError(what, "Give one of them.", field="startingVersion")
+        raise NoStartError(what, "Give one of them.", field="startingVersion")
     end = _feed_bound(spark, table, options, "ending")
     if end is None:
         end = latest(table).version
@@ -234,7 +325,7 @@ def _version(text: str, option: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         what = f"{option} is {text[:60]!r}, not a whole number."
-        raise RequestError(what, "Give 0 or more.", field=option)
+        raise PointInvalidError(what, "Give 0 or more.", field=option)
     return int(digits)
 
 

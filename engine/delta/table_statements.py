@@ -8,12 +8,26 @@ ALTER TABLE … CHANGE COLUMN name name type: the form of Hive's, as changes of 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.commands.alter import ChangeColumn
 from engine.commands.command import Command
-from engine.commands.model import Clone, Optimize, Reorg, Restore, SetProperties, Update, Vacuum
+from engine.commands.merge import Merge
+from engine.commands.model import (
+    Append,
+    Clone,
+    Create,
+    Optimize,
+    Overwrite,
+    Reorg,
+    Restore,
+    SetProperties,
+    Update,
+    Vacuum,
+)
+from engine.commands.sources import DataFrameSource, QuerySource, Source, TableSource
 from engine.commands.sql import parse_request
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.conversion import convert_files
@@ -21,11 +35,13 @@ from engine.delta.creation import NewTableDefinition, make_table
 from engine.delta.handle import Handle
 from engine.delta.names import (
     PROVIDERS,
+    NameUnknownError,
     NotADeltaTableError,
     find_delta,
     name_sql,
     open_table,
     parts_of,
+    path_in,
     timestamp_text,
 )
 from engine.delta.optimize_builder import DeltaOptimizeBuilder, run_optimize
@@ -36,12 +52,14 @@ from engine.delta.result_frames import (
     detail_frame,
     hadoop_uri,
     history_frame,
+    merge_frame,
     nothing,
     pairs_frame,
     paths_frame,
     restore_frame,
     table_properties,
 )
+from engine.delta.row_statements import rename_by_position
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.errors import RequestError, StatementError
 from engine.expressions.type_grammar import read_type
@@ -49,6 +67,8 @@ from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate
 from engine.schema.column_paths import column_path
 from engine.schema.types import DataType, StructType
+from engine.spark.catalogue import find_table
+from engine.spark.session import plain_sql
 
 _OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})
 
@@ -155,12 +175,14 @@ def handle_of(spark: SparkSession, name: StatementTable) -> Handle:
     """Return the Delta table of a name.
 
     Raises:
-        NotADeltaTableError: there is none.
+        NameUnknownError: there is no table of this name.
+        NotADeltaTableError: it is a table of another format, or a view.
     """
     place = find_delta(spark, name.parts)
     shown = name.parts[-1] if name.parts[0].lower() in PROVIDERS else ".".join(name.parts)
     if place is None:
-        raise NotADeltaTableError(shown)
+        unknown = find_table(spark, name.sql) is None
+        raise NameUnknownError(shown) if unknown else NotADeltaTableError(shown)
     return Handle(spark, open_table(spark, place.location, name=shown), name=place.name)
 
 
@@ -387,7 +409,103 @@ def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
 
 
 Statements = tuple[tuple[tuple[str, ...], Statement], ...]
-CHANGES: Statements = ((("DELETE", "FROM"), _rows), (("UPDATE",), _rows))
+
+
+def write_rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """Run MERGE or INSERT, parsed by the engine; return None for another format."""
+    while not cursor.at_end and not (cursor.take("INTO") or cursor.take("OVERWRITE")):
+        cursor.index += 1
+    cursor.take("TABLE")
+    name = table_name(cursor)
+    if find_delta(spark, name.parts) is None:
+        return None
+    handle = handle_of(spark, name)
+    command, dry_run = parse_request(cursor.text)
+    _refuse_dry_run(dry_run)
+    if isinstance(command, Merge):
+        source = _readable_source(spark, command.source, (command.source_alias,))
+        return merge_frame(spark, handle.run(replace(command, source=source)))
+    if not isinstance(command, Append | Overwrite):
+        return None
+    given, source = command.source, _readable_source(spark, command.source)
+    if isinstance(source, DataFrameSource) and getattr(given, "by_position", False):
+        columns = given.columns if isinstance(given, QuerySource) else ()
+        names = columns or handle.table.snapshot().schema.names
+        source = replace(source, frame=rename_by_position(source.frame, names))
+    handle.run(replace(command, source=source))
+    return nothing(spark)
+
+
+def _create(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """Run CREATE or REPLACE TABLE … USING delta, parsed by the engine; None for another format."""
+    guard = cursor.take("IF", "NOT", "EXISTS")
+    name = table_name(cursor)
+    location, text = _cut_location(cursor)
+    words = [token.value for token in cursor.tokens]
+    uses = [words[at + 1].lower() for at, word in enumerate(words[:-1]) if word == "USING"][:1]
+    if path_in(name.sql) is None and uses not in (["delta"], ["lake"]):
+        return None
+    command, dry_run = parse_request(text)
+    _refuse_dry_run(dry_run)
+    if not isinstance(command, Create):
+        return None
+    source = None if command.source is None else _readable_source(spark, command.source)
+    make_table(
+        spark,
+        NewTableDefinition(
+            name.sql,
+            location,
+            columns=command.schema.fields if command.schema is not None else (),
+            partition_columns=command.partition_columns,
+            clustering_columns=command.clustering_columns,
+            properties=command.properties,
+            description=command.description,
+            if_not_exists=guard,
+            replace=command.replace,
+            must_exist=words[0] == "REPLACE",
+            source=source,
+        ),
+    )
+    return nothing(spark)
+
+
+def _cut_location(cursor: StatementCursor) -> tuple[str, str]:
+    """Return what stands after LOCATION, and the statement without it."""
+    text = cursor.text
+    for word, place in pairwise(cursor.tokens):
+        if word.value in {"AS", "SELECT"}:
+            break
+        if word.value == "LOCATION" and word.kind == "word" and place.kind == "string":
+            return place.value, text[: word.position] + text[place.end :]
+    return "", text
+
+
+def _readable_source(spark: SparkSession, source: Source, names: tuple[str, ...] = ()) -> Source:
+    """Return a source that the engine reads: of Delta tables itself, of others by the server.
+
+    Raises:
+        StatementNotRoutedError: it reads both.
+    """
+    if not isinstance(source, TableSource | QuerySource):
+        return source
+    is_ours = {find_delta(spark, parts_of(name)) is not None for name in source.tables_read()}
+    if is_ours == {True, False}:
+        what = "The statement reads Delta tables together with views or tables of another format."
+        raise StatementNotRoutedError(what, "Write the others to a Delta table first.", field="sql")
+    if is_ours != {False}:
+        return source
+    return DataFrameSource(plain_sql(spark, source.sql()), names)
+
+
+CHANGES: Statements = (
+    (("DELETE", "FROM"), _rows),
+    (("UPDATE",), _rows),
+    (("MERGE",), write_rows),
+    (("INSERT",), write_rows),
+    (("CREATE", "TABLE"), _create),
+    (("CREATE", "OR", "REPLACE", "TABLE"), _create),
+    (("REPLACE", "TABLE"), _create),
+)
 """Statements that Spark's parser knows as well."""
 TABLE_STATEMENTS: Statements = (
     (("OPTIMIZE", "TABLE"), _optimize),

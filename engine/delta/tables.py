@@ -46,7 +46,14 @@ from engine.delta.conversion import convert_files
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
-from engine.delta.names import locate, open_table, reachable_roots, storage_options, timestamp_text
+from engine.delta.names import (
+    find_table_above,
+    locate,
+    open_table,
+    reachable_roots,
+    storage_options,
+    timestamp_text,
+)
 from engine.delta.optimize_builder import DeltaOptimizeBuilder
 from engine.delta.result_frames import detail_frame, history_frame, nothing, restore_frame
 from engine.delta.table_builder import DeltaTableBuilder, IdentityGenerator
@@ -163,10 +170,11 @@ class DeltaTable:
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
-        """Whether a Delta table is at a path."""
+        """Whether a Delta table is at a path, or around it, as at the directory of a partition."""
         try:
             uri = normalise_uri(identifier)
-            return bool(list_log_files(open_store(uri, storage_options(sparkSession, uri, {}))))
+            store = open_store(uri, storage_options(sparkSession, uri, {}))
+            return bool(list_log_files(store) or find_table_above(sparkSession, identifier))
         except EngineError:
             return False
 

@@ -32,6 +32,7 @@ class CataloguedTable:
     location: str = ""
     provider: str = ""
     owner: str = ""
+    description: str = ""
 
     @property
     def is_view(self) -> bool:
@@ -107,6 +108,7 @@ def _find_in_session_catalogue(
         str(place.get().toString()) if place.isDefined() else "",
         str(provider.get()) if provider.isDefined() else "",
         str(table.owner()),
+        str(table.comment().get()) if table.comment().isDefined() else "",
     )
 
 

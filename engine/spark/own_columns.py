@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.errors import RequestError
 from engine.expressions.scope import Relation
 from engine.expressions.traits import spark_expressions
 from engine.expressions.tree import Expression, SparkExpression
 from engine.spark.columns import column, quote_column, to_spark_type
 from engine.spark.jvm import frame_over, get_analysed_plan
 from engine.spark.session import is_remote
+
+_SIDES = {"target", "source"}
+"""The names of joined frames."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,9 @@ def _add_relation_structs(
 def _names(relations: Sequence[Relation]) -> Iterator[tuple[str, Relation]]:
     for relation in relations:
         for name in relation.names:
+            if relation.side and name.lower() in _SIDES - {relation.side}:
+                what = f"{name} is the name of the other table in an expression for Spark."
+                raise RequestError(what, "Give this table another alias.", field="alias")
             if name and name.lower() != relation.side and relation.schema.names:
                 yield name, relation
 

@@ -182,7 +182,7 @@ def _iter_children(node: Java, kind: str) -> Iterator[Java]:
 def _relation(session: SparkSession, node: Java, kind: str, *, alias: bool) -> NamedRelation | None:
     if kind == "RelationTimeTravel":
         return _read_time_travel(session, node, alias=alias)
-    span = _span(node) if kind in {"UnresolvedRelation", TABLE_VALUED} else None
+    span = span_of(node) if kind in {"UnresolvedRelation", TABLE_VALUED} else None
     if span is None:
         return None
     start, end = span
@@ -198,7 +198,7 @@ def _relation(session: SparkSession, node: Java, kind: str, *, alias: bool) -> N
 
 def _read_time_travel(session: SparkSession, node: Java, *, alias: bool) -> NamedRelation | None:
     relation = node.relation()
-    inner, span = _relation(session, relation, kind_of(relation), alias=alias), _span(node)
+    inner, span = _relation(session, relation, kind_of(relation), alias=alias), span_of(node)
     if inner is None or span is None:
         return None
     version, timestamp = optional(node.version()), optional(node.timestamp())
@@ -206,7 +206,7 @@ def _read_time_travel(session: SparkSession, node: Java, *, alias: bool) -> Name
     return replace(inner, end=span[1], version=shown, timestamp=timestamp)
 
 
-def _span(node: Java) -> tuple[int, int] | None:
+def span_of(node: Java) -> tuple[int, int] | None:
     """Return the offsets of a node's text; None if the parser does not report them."""
     start, stop = optional(node.origin().startIndex()), optional(node.origin().stopIndex())
     return None if start is None or stop is None else (int(start), int(stop) + 1)
@@ -249,10 +249,10 @@ class _Replacement:
         kind = kind_of(node)
         if kind == "UnresolvedWith":
             return node.copy(node.child(), self._replace_queries(node), node.allowRecursion())
-        span = _span(node) if kind in _RELATIONS else None
+        span = span_of(node) if kind in _RELATIONS else None
         if span is None:
             return node
-        named = _span(node.relation()) if kind == "RelationTimeTravel" else None
+        named = span_of(node.relation()) if kind == "RelationTimeTravel" else None
         return self._resolved.get((named[0], span[1]) if named else span, node)
 
     def applyOrElse(self, node: Any, default: Any) -> Any:  # noqa: ANN401, ARG002, N802

@@ -166,10 +166,34 @@ def _use_enabled_session(spark, place):
     spark.sql("DELETE FROM days WHERE n = 2")
     spark.sql(f"UPDATE delta.`{path}` SET n = n + 10")  # noqa: S608 - a path of this test
     results["changed"] = _rows(spark.table("days")), _rows(DeltaTable.forPath(spark, path).toDF())
+    results["statements"] = _run_statements(spark, place)
     results["plain"] = spark.sql("SELECT 1 AS one").first().one
     spark.range(2).write.parquet(str(place / "plain"))
     results["plain read"] = spark.read.parquet(str(place / "plain")).count()
     return results
+
+
+def _run_statements(spark, place):
+    """CREATE TABLE, INSERT and MERGE as text: sources are Delta tables, or the server's views."""
+    spark.sql("CREATE TABLE made (n INT, day STRING) USING delta PARTITIONED BY (day)")
+    spark.sql(f"CREATE TABLE placed (n INT) USING delta LOCATION '{place}/placed' COMMENT 'here'")
+    spark.sql("INSERT INTO made VALUES (1, 'mon'), (2, 'tue')")
+    spark.sql("INSERT INTO made (day, n) SELECT day, n + 10 FROM days WHERE n = 1")
+    spark.createDataFrame([(2, "TUE"), (5, "wed")], "n int, day string").createTempView("news")
+    spark.sql("INSERT INTO placed SELECT n FROM news")
+    counts = spark.sql(
+        "MERGE INTO made t USING news ON t.n = news.n"
+        " WHEN MATCHED THEN UPDATE SET day = news.day WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql("MERGE INTO made USING days s ON made.n = s.n + 10 WHEN MATCHED THEN DELETE")
+    spark.sql("CREATE OR REPLACE TABLE taken USING delta AS SELECT n FROM made WHERE n > 1")
+    refused = ""
+    try:
+        spark.sql("INSERT INTO placed SELECT made.n FROM made JOIN news ON made.n = news.n")
+    except AnalysisException as error:
+        refused = error.getCondition()
+    tables = [_rows(spark.table(name)) for name in ("made", "placed", "taken")]
+    return [_rows(counts), *tables, refused]
 
 
 def _not_a_number(spark, place):

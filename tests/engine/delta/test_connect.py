@@ -91,6 +91,13 @@ def test_an_enabled_session_reads_writes_and_merges(results):
             [[1, "sun"], [3, "fri"], [3, "fri"]],
             [[11, "mon"], [11, "mon"], [12, "tue"], [12, "tue"]],
         ],
+        "statements": [
+            [[2, 1, 0, 1]],
+            [[1, "mon"], [2, "TUE"], [5, "wed"]],
+            [[2], [5]],
+            [[2], [5]],
+            "LAKE_STATEMENT_NOT_ROUTED",
+        ],
         "plain": 1,
         "plain read": 2,
     }

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.delta import DeltaTable, creation, enable
@@ -330,3 +330,99 @@ def test_workers_of_a_local_session_run_the_driver_s_python(lake, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON")
     enable(lake)
     assert lake.sparkContext.pythonExec == sys.executable
+
+
+def test_the_directory_of_a_partition_is_read_as_its_rows(lake, tmp_path):
+    place = tmp_path / "t"
+    frame = lake.createDataFrame(
+        [(1, "a b", 1), (2, "c", 1), (3, "c", 2)], "n int, p string, q int"
+    )
+    frame.write.format("delta").partitionBy("p", "q").save(str(place))
+    assert read(lake, f"{place}/p=c") == [(2, "c", 1), (3, "c", 2)]
+    assert read(lake, f"{place}/p=c/q=2/") == [(3, "c", 2)]
+    assert read(lake, f"{place}/p=a%20b") == [(1, "a b", 1)]
+    assert rows_of(lake.sql(f"SELECT n FROM delta.`{place}/p=c` WHERE q = 1")) == [(2,)]  # noqa: S608
+    lake.createDataFrame([(4, "c", 1)], frame.schema).write.format("delta").mode("append").save(
+        str(place)
+    )
+    assert len(read(lake, f"{place}/p=c")) == 3
+    assert DeltaTable.isDeltaTable(lake, f"{place}/p=c")
+    assert not DeltaTable.isDeltaTable(lake, str(tmp_path))
+    reader = lake.read.format("delta").option("versionAsOf", 0)
+    assert reader.load(f"{place}/p=c").count() == 2
+    for path, code in (
+        ("p=zz", "DELTA_PATH_DOES_NOT_EXIST"),
+        ("q=text", "DELTA_PATH_DOES_NOT_EXIST"),
+        ("n=1", "DELTA_NON_PARTITION_COLUMN_SPECIFIED"),
+        ("below", "DELTA_INVALID_PARTITION_PATH"),
+    ):
+        with pytest.raises(AnalysisException, match=code):
+            read(lake, f"{place}/{path}")
+
+
+def test_a_write_that_only_rearranges_rows_says_so(lake, tmp_path):
+    place = str(tmp_path / "t")
+    rows = lake.range(0, 6, 1, 3).selectExpr("id", "id % 2 AS p")
+    writer = rows.write.format("delta").option("delta.enableChangeDataFeed", "true")
+    writer.partitionBy("p").save(place)
+    still = lake.read.format("delta").load(place)
+    before = rows_of(still)
+    for options in ({}, {"replaceWhere": "p = 1"}):
+        some = still.where(options.get("replaceWhere", "true")).repartition(1)
+        again = some.write.format("delta").mode("overwrite").options(**options)
+        again.option("dataChange", "false").save(place)
+        log = sorted((tmp_path / "t" / "_delta_log").glob("*.json"))[-1].read_text()
+        assert '"dataChange":false' in log
+        assert '"dataChange":true' not in log
+        assert '"cdc"' not in log
+    assert rows_of(lake.read.format("delta").load(place)) == before
+    assert DeltaTable.forPath(lake, place).detail().first().numFiles == 2
+    with pytest.raises(IllegalArgumentException, match="DELTA_ILLEGAL_OPTION"):
+        rows.write.format("delta").option("dataChange", "no").mode("append").save(place)
+
+
+def test_a_program_decides_how_many_files_its_rows_have(lake, tmp_path):
+    rows = lake.range(20).selectExpr("id AS n", "id % 2 AS p")
+    for number, (frame, partitions, files) in enumerate(
+        (
+            (rows.repartition(10), [], 10),
+            (rows.repartition(10).select("n").where("n >= 0"), [], 10),
+            (rows.repartitionByRange(3, "n"), [], 3),
+            (rows.repartition(3).coalesce(1), [], 1),
+            (rows.repartition(3), ["p"], 6),
+            (rows, [], 1),
+            (rows, ["p"], 2),
+        )
+    ):
+        place = str(tmp_path / str(number))
+        frame.write.format("delta").partitionBy(*partitions).save(place)
+        assert DeltaTable.forPath(lake, place).detail().first().numFiles == files, number
+    lake.sql("CREATE OR REPLACE TABLE hinted (id BIGINT) USING delta")
+    lake.sql("INSERT INTO hinted SELECT /*+ REPARTITION(6) */ id FROM range(30)")
+    assert DeltaTable.forName(lake, "hinted").detail().first().numFiles == 6
+
+
+def test_the_catalog_makes_tables_and_lists_their_columns(lake, days, tmp_path):
+    place = str(tmp_path / "t")
+    days.write.format("delta").partitionBy("day").save(place)
+    catalog = lake.catalog
+    assert rows_of(catalog.createTable("named", path=place, source="delta")) == sorted(DAYS)
+    with pytest.warns(FutureWarning, match="createExternalTable"):
+        other = catalog.createExternalTable("other", path=place, source="delta")
+    assert rows_of(other) == sorted(DAYS)
+    made = catalog.createTable("made", source="delta", schema=days.schema, description="of days")
+    assert rows_of(made) == []
+    lake.sql("INSERT INTO made SELECT * FROM named")
+    assert rows_of(lake.table("made")) == sorted(DAYS)
+    assert catalog.getTable("made").description == "of days"
+    lake.sql("CREATE TABLE said (n INT COMMENT 'a number') USING delta COMMENT 'as said'")
+    lake.sql("ALTER TABLE said ADD COLUMNS (m INT)")
+    assert catalog.getTable("said").description == "as said"
+    columns = [(c.name, c.description, c.isPartition) for c in catalog.listColumns("named")]
+    assert columns == [("n", None, False), ("day", None, True)]
+    said = [(column.name, column.description) for column in catalog.listColumns("shop.said")]
+    assert said == [("n", "a number"), ("m", None)]
+    with pytest.raises(AnalysisException, match="DELTA_CREATE_TABLE_SCHEME_MISMATCH"):
+        catalog.createTable("wrong", path=place, source="delta", schema=lake.range(1).schema)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        catalog.listColumns("nowhere")
