@@ -104,7 +104,15 @@ CLIENTS = (
     ),
     Client(
         "kedro-datasets",
-        ("kedro-datasets[spark]==9.6.0", "kedro", "pytest-mock", "filelock", "matplotlib"),
+        (
+            "kedro-datasets[spark]==9.6.0",
+            "kedro",
+            "pytest-mock",
+            "filelock",
+            "matplotlib",
+            "hdfs",
+            "s3fs",
+        ),
         (
             "tests/spark/test_deltatable_dataset.py",
             "tests/spark/test_spark_dataset.py",
