@@ -71,7 +71,7 @@ def test_two_that_created_or_replaced_one_table_are_said_to(client_for, lake):
     replaced = make_conflict(lake.table, subclass="", current_operation="CREATE OR REPLACE TABLE", winner_operation="CLONE", **facts)  # fmt: skip
     for conflict, headline in ((created, "created"), (replaced, "replaced")):
         body = client_for("viewer").get(f"/conflicts/{conflict.pk}/").content.decode()
-        assert f"Two writes {headline} one table" in body
+        assert f"Two writes {headline} the same table" in body
 
 
 def test_an_aborted_transaction_of_databricks_is_explained(client_for, db):
