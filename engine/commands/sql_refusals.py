@@ -32,7 +32,7 @@ _OBJECTS = {
 """Objects of SHOW and DESCRIBE, and the table's page with them."""
 _LISTS = frozenset({"TABLES", "VIEWS", "SCHEMAS", "DATABASES", "CATALOGS"})
 _PAGES = {
-    "data": "the Data page of the table",
+    "data": "the Rows page of the table",
     "summary": "the page of the table",
     "schema": "the Schema page of the table",
     "files": "the Files page of the table",

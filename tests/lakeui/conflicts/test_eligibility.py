@@ -151,7 +151,7 @@ def test_column_mapping_is_not_said_to_be_undone():
 
 def test_serializable_is_told_to_add_conflicts():
     [_, warning] = impact_of(make_table(**OLD), {LEVEL: "Serializable"}).warnings
-    assert "cures none" in warning
+    assert "only adds conflicts" in warning
 
 
 def test_streams_that_wrote_lately_are_named():

@@ -372,7 +372,7 @@ def test_every_conflict_has_remedies_and_none_is_a_higher_level(kind):
 def test_what_a_remedy_says_fits_where_they_met():
     by_rows = parse_conflict("[DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES]").remedies
     in_partition = parse_conflict(spark("ConcurrentAppendException")).remedies
-    assert "different rows" in by_rows[1].action
+    assert "cannot select the same rows" in by_rows[1].action
     assert "partitions in its condition" in in_partition[1].action
     assert not parse_conflict("ConcurrentTransactionException").can_retry
 

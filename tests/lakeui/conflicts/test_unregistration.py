@@ -114,7 +114,7 @@ def test_the_command_says_what_is_forgotten_and_leaves_the_files(lake, table, by
     said = _output(getattr(table, by))
     assert "sales.orders is no longer registered." in said
     assert "Forgotten: 2 versions, 1 job, 1 conflict, 1 role." in said
-    assert f"untouched at {lake / 'orders'}" in said
+    assert f"unchanged at {lake / 'orders'}" in said
     assert not Table.objects.exists()
     assert sorted(lake.rglob("*")) == before
 

@@ -151,7 +151,7 @@ def strictly(table, **info):
 def test_a_write_that_landed_at_the_level_asked_for_passes_there():
     table = strictly(make_table(), operation="MERGE")
     result = verdict(table, STRICT, row_level=True)
-    assert (result.verdict, "landed" in result.why) == (Verdict.PASSES, True)
+    assert (result.verdict, "committed at this level" in result.why) == (Verdict.PASSES, True)
 
 
 def test_by_files_a_commit_that_rows_kept_apart_loses(table):

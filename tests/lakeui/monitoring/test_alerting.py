@@ -142,7 +142,7 @@ def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted(operat
             occurred_at=NOON - timedelta(minutes=minutes),
         )  # fmt: skip
     (told,) = AlertRound(NOON).findings(Condition.METADATA_COST, None)
-    assert told.title == f"One {operation} cost 2 writes on sales.orders"
+    assert told.title == f"One {operation} aborted 2 writes on sales.orders"
 
 
 def test_schedules_whose_long_names_begin_alike_are_told_apart():

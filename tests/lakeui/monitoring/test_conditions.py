@@ -249,7 +249,7 @@ def test_failures_of_one_cause_are_one_item(client):
         "DELETE on sales.orders failed",
         "DELETE on sales.orders failed 12 times",
         "Schedule minutely fails on sales.orders",
-        "The worker of OPTIMIZE on sales.orders and of 2 more jobs fell silent",
+        "The worker of OPTIMIZE on sales.orders and of 2 more jobs sends no heartbeat",
     ]
 
 

@@ -84,7 +84,7 @@ def test_a_metadata_address_is_told_beside_its_field(admin):
         "/monitoring/alerts/channels/", CHANNEL | {"channel-target": "http://169.254.169.254/x"}
     )
     assert response.status_code == 400
-    assert "leads to 169.254.169.254, where alerts are not sent." in response.content.decode()
+    assert "resolves to 169.254.169.254, where alerts are not sent." in response.content.decode()
     assert not AlertChannel.objects.exists()
 
 

@@ -87,7 +87,7 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(client_for):
     response = client_for("viewer").get("/attention/").content.decode()
     assert f"/tables/{table.pk}/concurrency/?last=12" in response
     body = body_of(client_for("viewer"))
-    assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
+    assert body.count("One SET TBLPROPERTIES aborted 2 writes") == 1
     assert (
         "v9 by schema-bot was committed while a MERGE and an OPTIMIZE ran: 2 min and 2 GiB" in body
     )
@@ -157,7 +157,7 @@ def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(client_for):
     )  # fmt: skip
     body = body_of(client_for("viewer"))
     assert "1 job waits in the queue spark" in body
-    assert "The worker of DELETE on sales.orders fell silent" in body
+    assert "The worker of DELETE on sales.orders sends no heartbeat" in body
 
 
 def test_small_files_say_when_they_were_packed_last(client_for):

@@ -71,7 +71,7 @@ def test_an_address_its_view_its_template_and_its_json_share_a_subject(client_fo
 def test_a_statement_that_only_reads_names_a_tab_of_the_table(statement):
     with pytest.raises(StatementError) as refused:
         parse_statement(statement)
-    (label,) = re.findall(r"the page ([A-Z]\w+) of the table", str(refused.value))
+    (label,) = re.findall(r"the ([A-Z]\w+) page of the table", str(refused.value))
     assert label in {label for _, label, _ in TABS}
 
 

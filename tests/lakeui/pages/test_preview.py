@@ -145,7 +145,7 @@ def test_a_statement_that_reads_leads_to_the_page_with_its_answer(client_for, la
 def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(client_for, lake):
     sql = "SELECT * FROM another.one"
     response = client_for("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
-    assert "only write" in response.text
+    assert "it only reads, and jobs write" in response.text
     assert "Look there" not in response.text
 
 

@@ -44,7 +44,7 @@ def test_after_the_last_try_not_even_the_right_password_is_compared():
         client.post("/login/", WRONG)
     response = client.post("/login/", RIGHT)
     assert response.status_code == 429
-    assert "Too many tries." in response.content.decode()
+    assert "Too many attempts." in response.content.decode()
     assert "_auth_user_id" not in client.session
 
 
@@ -187,7 +187,7 @@ def test_the_old_password_of_an_open_session_is_not_for_guessing(person):
         page = client.post("/admin/password_change/", {"old_password": "wrong", **new})
         assert "old password was entered incorrectly" in page.content.decode()
     right = {"old_password": RIGHT["password"], **new}
-    assert "Too many tries." in client.post("/admin/password_change/", right).content.decode()
+    assert "Too many attempts." in client.post("/admin/password_change/", right).content.decode()
     cache.clear()
     assert client.post("/admin/password_change/", right, follow=True).status_code == 200
     person.refresh_from_db()
