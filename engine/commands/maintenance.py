@@ -23,7 +23,7 @@ def check_point(version: int | None, timestamp: str | None, command: str) -> Non
         RequestError: both are given, the version is negative, or the text is not a time.
     """
     if version is not None and timestamp is not None:
-        what = f"{command} needs either a version or a time."
+        what = f"{command} cannot have both a version and a time."
         raise RequestError(what, "Give one of them.", field="version")
     if version is not None and version < 0:
         what = f"{command} cannot go to version {version}."
@@ -63,7 +63,7 @@ class Optimize(Command):
         "Target size of a file", "integer", default=None, minimum=1, help="In bytes."
     )
     auto: bool = parameter(
-        "Only partitions with many small files",
+        "Automatic compaction: only partitions with many small files",
         "boolean",
         default=False,
         help="Compact only files below half the target size, in partitions that have enough "

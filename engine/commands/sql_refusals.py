@@ -200,7 +200,7 @@ def _session(cursor: StatementCursor) -> tuple[str, str]:
 
 def _database(cursor: StatementCursor) -> tuple[str, str]:
     what = f"{cursor.peek()} is not supported: only tables are managed here."
-    return what, "Use full table names. Grant access on the Access page."
+    return what, "Use full table names. Grant roles on tables in the admin or over REST."
 
 
 def _statistics(cursor: StatementCursor) -> tuple[str, str]:

@@ -33,7 +33,7 @@ class Stream(Command):
         "text",
         default="",
         help="A stream continues where the last stream of the same name and source ended. The "
-        "source's location by default.",
+        "source's location is the name by default.",
     )
     starting_version: int | None = parameter(
         "Start at version",

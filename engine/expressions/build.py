@@ -195,7 +195,7 @@ def _check_growth(name: str, arguments: Sequence[Expression], position: int | No
         raise ExpressionError(what, "Use it once.", position=position)
     if name == "replace" and any(_is_long(argument) for argument in arguments):
         what = f"A string in {name} is longer than {MAX_REPLACEMENT} characters."
-        raise ExpressionError(what, remedy, position=position)
+        raise ExpressionError(what, "Use a shorter string.", position=position)
 
 
 def _is_long(argument: Expression) -> bool:

@@ -62,7 +62,7 @@ class Cursor:
         token = self.token()
         if token is None:
             end = self.tokens[-1].end if self.tokens else 0
-            what = f"The expression is incomplete: {why}."
+            what = f"Unexpected end of the text: {why}."
             raise self.error(what, self.help, position=end)
         what = f"Unexpected {token.text[:60]!r} at {token.position}: {why}."
         raise self.error(what, self.help, position=token.position)

@@ -300,7 +300,7 @@ class KeywordCalls(NestedOperands, ABC):
         whole = isinstance(amount, Literal) and amount.type in INTEGRALS
         span = interval_literal(str(amount.value), unit) if whole else None  # type: ignore[union-attr]
         if span is None:
-            what = f"DATEADD takes a unit and a literal number, but {unit[:60]} is not a number."
+            what = f"DATEADD of {unit[:60]} needs a supported unit and a literal whole number."
             remedy = "Add an interval: value + INTERVAL 7 DAYS."
             raise ExpressionError(what, remedy, position=position)
         if value.type in {DATE, STRING}:

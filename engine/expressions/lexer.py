@@ -66,7 +66,7 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
     try:
         sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
-        what = "The statement cannot be parsed, probably because a quote or comment is not closed."
+        what = "The text cannot be parsed, probably because a quote or comment is not closed."
         remedy = "Close it. Double a quote inside a string: 'O''Brien'."
         raise error(what, remedy, position=len(text)) from cause
     tokens: list[Token] = []

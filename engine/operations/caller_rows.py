@@ -50,7 +50,9 @@ def bind_sources(command: Command, sources: Mapping[str, Any]) -> Command:
 
 def _whole_alone(name: str) -> RequestError:
     msg = f"The rows {name} come from the calling program and can only be read as a whole."
-    remedy = f"Filter and compute them first, then write USING {name}, TABLE {name} or SELECT *."
+    remedy = (
+        f"Filter and compute them first, then write USING {name}, TABLE {name} or SELECT * of it."
+    )
     return RequestError(msg, remedy, field="sources")
 
 
@@ -109,7 +111,7 @@ def _cast_column(rows: pa.Table, mine: StructField, column: StructField) -> pa.C
     if mine.type == column.type:
         return rows.column(mine.name)
     if isinstance(column.type, StructType | ArrayType | MapType):
-        msg = f"{column.name} is a struct, array or map of different types."
+        msg = f"{column.name} is a struct, array or map whose type differs from the table's."
         raise CannotEvaluateError(msg)
     values = evaluate_as(column.type, Column((mine.name,), mine.type), rows)
     return values.cast(to_arrow_type(column.type))

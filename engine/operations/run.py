@@ -303,7 +303,7 @@ def _check_place(command: Command, table: DeltaTable) -> None:
         return
     if not is_same:
         msg = f"The statement changes {name}, but it is run on {table.uri}."
-        raise RequestError(msg, "Open that table.", field="table")
+        raise RequestError(msg, "Open the table that the statement names.", field="table")
 
 
 def _compacts_now(write: Execution) -> FollowUpRunner:

@@ -319,7 +319,7 @@ def _narrow_command(command: Command, condition: str) -> Command:
     if not condition:
         return command
     if not isinstance(command, Delete | Update) or not isinstance(command.where, str | None):
-        msg = f"{command.label} cannot have a condition"
+        msg = f"a trial cannot add a condition to this {command.label}"
         raise CannotTryError(msg)
     where = f"({command.where}) AND ({condition})" if command.where else condition
     return replace(command, where=where)

@@ -275,7 +275,7 @@ class ReportOutbox:
             self._sending = []
 
     def _send_spooled(self) -> bool:
-        """Send the events on disk; return whether no version is left."""
+        """Send the events on disk; return whether none is left."""
         while (batch := self._spool.oldest()) is not None:
             if not self._deliver(batch.body):
                 return False

@@ -55,7 +55,7 @@ def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructFi
     fields = [schema.get(name) for name in names]
     missing = [name for name, field in zip(names, fields, strict=True) if field is None]
     if missing:
-        msg = f"The partition column {', '.join(missing)} is not in the table's schema."
+        msg = f"The table's schema lacks the partition columns {', '.join(missing)}."
         raise MalformedLogError(msg, _REMEDY)
     present = tuple(field for field in fields if field is not None)
     for name, field in zip(names, present, strict=True):

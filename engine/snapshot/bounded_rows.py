@@ -39,8 +39,8 @@ class CellLimitError(RequestError, code="LAKE_CELL_LIMIT", sqlstate="54000"):
         """Describe a row of `size_bytes`, with its largest column if given."""
         where = f"its column {column_path[:200]}" if column_path else "its rows"
         super().__init__(
-            f"A data file has {size_bytes / 2**20:,.0f} MiB in one row group of {where}. A "
-            f"page reads at most {most_bytes / 2**20:,.0f} MiB at a time.",
+            f"A data file has {size_bytes / 2**20:,.0f} MiB in {where} that must be read at once. "
+            f"A page reads at most {most_bytes / 2**20:,.0f} MiB at a time.",
             "Select other columns, or read the rows with a program.",
             field="columns",
         )

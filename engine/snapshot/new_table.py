@@ -198,8 +198,11 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
         ClusteringTypeError: a column's type has no statistics.
     """
     if len(paths) > _MOST_CLUSTERING_COLUMNS or len(set(paths)) < len(paths):
-        msg = f"A table can have at most {_MOST_CLUSTERING_COLUMNS} different clustering columns."
-        raise InvalidSchemaError(msg, "Name fewer.", field="clustering_columns")
+        msg = (
+            f"A table can have at most {_MOST_CLUSTERING_COLUMNS} clustering columns, each "
+            "listed once."
+        )
+        raise InvalidSchemaError(msg, "List fewer columns, each once.", field="clustering_columns")
     for path in paths:
         kind: DataType = schema
         for part in path:

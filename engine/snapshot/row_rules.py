@@ -99,7 +99,7 @@ class RuleParser:
             RequestError: only the table's own engine may fill it: it is an identity column.
         """
         if IDENTITY in field.metadata:
-            msg = f"{field.name} is an identity column, and this engine cannot assign its values."
+            msg = f"{field.name} is an identity column, whose values this write cannot assign."
             raise RequestError(
                 msg,
                 "Write with the engine that created the table, or include values for the column.",

@@ -62,7 +62,7 @@ class ClassArchive:
         if archive is not None:
             _delete(archive)
         logger.warning(
-            "Java does not start with a class data archive, so it is started without the archive"
+            "Java does not start with an archive of its classes, so it is started without the archive"
         )
         return build()
 
@@ -113,7 +113,7 @@ class ClassArchive:
             if is_sound:
                 sound = archive
             else:
-                logger.warning("The class data archive %s is damaged and not used", archive)
+                logger.warning("The archive of classes %s is damaged and is not used", archive)
                 _delete(archive)
         return sound
 

@@ -391,7 +391,7 @@ def _file_missing_error(place: str, where: str) -> EngineError:
     if place.startswith(inside):
         msg = f"The data file {place.removeprefix(inside)} of {where} is missing."
         return DataFileMissingError(msg, _RESTORE)
-    msg = f"The source file {place} of {where} is missing."
+    msg = f"The file {place}, which is read for {where}, is missing."
     return DataFileMissingError(msg, "Restore the file, or read from another location.")
 
 

@@ -192,7 +192,7 @@ _INFER = "infer the schema"
 class SourceRows:
     """Rows of a source, under their own column names.
 
-    `schema` is theirs; `dropped` counts the rows not compared, once the rows were written.
+    `schema` is theirs; `dropped` counts the rows left out, once the rows were written.
     `is_together` is true if one task has them all.
     """
 

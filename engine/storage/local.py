@@ -334,7 +334,7 @@ class LocalStore:
         if not (self._is_root_unmoved() and self._has_no_links(path)):
             real = os.path.realpath(place)
             if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
-                msg = f"{path[:500]!r} is a symbolic link to a place outside {self.root}."
+                msg = f"{path[:500]!r} leads outside {self.root} through a symbolic link."
                 raise PathOutsideRootError(msg, "Move the file into the table's directory.")
         return place
 

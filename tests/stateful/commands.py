@@ -199,7 +199,7 @@ class Overwrite(Command):
 
 @dataclass(frozen=True)
 class Truncate(Command):
-    def change(self, state: State) -> Rows:  # noqa: ARG002 - no version is left
+    def change(self, state: State) -> Rows:  # noqa: ARG002 - none is left
         return {}
 
 

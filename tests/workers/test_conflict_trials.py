@@ -127,7 +127,7 @@ def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker,
     ("changed", "why"),
     [
         ({"table": None}, "not registered"),
-        ({"job": None}, "ran elsewhere"),
+        ({"job": None}, "ran in an external program"),
         ({"winning_version": None}, "is not recorded"),
         ({"kind": "resolved"}, "nothing to try"),
     ],

@@ -131,7 +131,7 @@ def _locate_in_output(
 
 
 def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> RestagedFile:
-    """Delete more rows of a winning commit's file; remove the file if no version is left."""
+    """Delete more rows of a winning commit's file; remove the file if none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = build_remove(target)
     count = rows.row_count(target.path)
@@ -144,7 +144,7 @@ def _delete_more_rows(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Re
 def _mask_rows(
     output: AddFile | None, gone: BitMap64, pending: PendingVectors, rows: RowAccess
 ) -> RestagedFile:
-    """Mask deleted rows in a staged file; drop the file if no version is left."""
+    """Mask deleted rows in a staged file; drop the file if none is left."""
     if output is None:
         return RestagedFile()
     updated = pending.vectors.get(output.path)

@@ -70,7 +70,7 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
     ),
     RemedyKind.RETRY: RemedyText(
         "run it again on the latest version of the table",
-        "It then reads the rows of the winning commit. The conflicts can return as long as "
+        "It then reads the result of the winning commit. The conflicts can return as long as "
         "both writers run.",
         "a retry can succeed",
     ),
@@ -167,7 +167,7 @@ TEXTS: Mapping[RemedyKind, RemedyText] = {
         "or a condition on a table without partitions",
     ),
     RemedyKind.PLAIN_CONDITION: RemedyText(
-        "use a condition without subqueries, UDFs, nondeterministic functions, and struct, "
+        "use a condition without subqueries, UDFs, nondeterministic functions, or struct, "
         "array or map values",
         "Row-level resolution needs a condition that always gives the same result for the "
         "same row.",

@@ -327,7 +327,7 @@ def _decide_forecast(places: _Places, proof: _Proof | None, *, may_miss: bool) -
         return Forecast(Verdict.ALWAYS, _title(anywhere[0].rule), exceptions)
     if by_files:
         why = by_files[0].row_level or _title(by_files[0].rule)
-        return Forecast(Verdict.SAME_FILES, f"files decide: {why}", exceptions)
+        return Forecast(Verdict.SAME_FILES, f"file level: {why}", exceptions)
     if places.same_row:
         return Forecast(
             Verdict.SAME_ROW,

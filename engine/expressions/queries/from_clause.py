@@ -52,7 +52,7 @@ def refuse_other_calls(cursor: Cursor, start: int) -> None:
     named = before.kind in {"word", "name"}
     shown = f"The function {before.text[:100]}" if named else f"Calling {before.text[:60]!r}"
     plain = (
-        ": a function name has no qualifier here"
+        ": write its name without a qualifier or quotes"
         if named and _is_function(before.value.lower())
         else ""
     )

@@ -481,7 +481,7 @@ def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> Ope
 def _summary(name: str, *, in_history: bool, cut: bool) -> str:
     first = "A checkpoint would be written first, and " if in_history else ""
     cutting = "the history before it would be removed; " if cut else ""
-    protected = "history be protected; " if in_history and not cut else ""
+    protected = "the history before it would be protected; " if in_history and not cut else ""
     return (
         f"{first}{cutting}{protected}{name} would be removed from the protocol; concurrent "
         "writes would fail."

@@ -103,7 +103,7 @@ def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> Non
 
 
 def _rewrite_until_clean(execution: Execution) -> list[OperationResult]:
-    """Rewrite the files incompatible with Iceberg until no version is left."""
+    """Rewrite the files incompatible with Iceberg until none is left."""
     results: list[OperationResult] = []
     for _ in range(_PASSES):
         snapshot = execution.table.snapshot()

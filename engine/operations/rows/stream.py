@@ -32,8 +32,8 @@ from engine.table import DeltaTable
 from engine.words import count_noun
 
 _REMEDY = (
-    "Add the new columns to this table, then run the stream again with accept_schema_version "
-    "set to that version."
+    "Change this table so that it accepts the new schema, then run the stream again with "
+    "accept_schema_version set to that version."
 )
 
 

@@ -220,7 +220,7 @@ def test_a_forecast_names_what_rules_out_row_level_resolution():
     told = forecast(PLAIN, mine, ForecastSide(kind=StatementKind.UPDATE))
     assert (told.verdict, told.why) == (
         Verdict.SAME_FILES,
-        "files decide: its condition is not deterministic",
+        "file level: its condition is not deterministic",
     )
 
 
@@ -344,7 +344,7 @@ def test_a_merge_that_inserts_nothing_moves_no_identity():
 )
 def test_a_forecast_names_no_column_of_the_sample_table(setting, why):
     delete = ForecastSide(kind=StatementKind.DELETE)
-    assert forecast(setting, delete, delete).why == f"files decide: {why}"
+    assert forecast(setting, delete, delete).why == f"file level: {why}"
 
 
 @pytest.mark.parametrize("winner", [StatementKind.DELETE, StatementKind.OPTIMIZE])

@@ -155,7 +155,7 @@ def test_a_statement_leaves_what_the_caller_cached_and_buckets_are_refused(lake,
     assert frame.storageLevel.useMemory
     assert "InMemoryTableScan" in frame.filter("n = 1")._jdf.queryExecution().toString()
     frame.unpersist()
-    with pytest.raises(AnalysisException, match="no buckets"):
+    with pytest.raises(AnalysisException, match="do not support buckets"):
         days.write.format("delta").bucketBy(2, "n").saveAsTable("buckets")
 
 

@@ -147,7 +147,7 @@ REFUSED = {
         "INSERT INTO t TABLE s",
         {"s": [{"id": 1}]},
         ColumnCountError,
-        "nothing for v",
+        "no value for v",
     ),
     "no rows at all": (INSERT, {"fresh": 5}, RequestError, "not a table"),
     "no columns": (INSERT, {"fresh": pa.table({})}, RequestError, "have no columns"),

@@ -50,7 +50,7 @@ def test_vacuum_leaves_a_live_file_whose_path_the_log_does_not_escape(do_lightly
     assert not orphan.exists()
     for text in (plan.summary, result.message):
         assert "Missing from the table's directory" in text
-        assert f"escapes alone: {escaped.parent.name}/{escaped.name}" in text
+        assert f"only in escape sequences: {escaped.parent.name}/{escaped.name}" in text
     shown = dict(plan_view(plan.as_dict()).facts)
     assert shown["Missing files"] == "".join(plan.facts["missing_files"])
     assert shown["Spared files"] == f"{escaped.parent.name}/{escaped.name}"

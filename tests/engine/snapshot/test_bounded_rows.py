@@ -90,7 +90,7 @@ def test_a_row_beyond_the_bound_is_refused_with_its_column():
     data = write(rows, dictionary_pagesize_limit=1 << 30)
     with pytest.raises(CellLimitError) as refused:
         read(data, ["n", "a"], 2 * MIB)
-    assert "3 MiB in one row group of its column a" in refused.value.what
+    assert "3 MiB in its column a that must be read at once" in refused.value.what
     assert refused.value.remedy
     assert sum(batch.num_rows for batch in read(data, ["n"], 2 * MIB)) == 4
 

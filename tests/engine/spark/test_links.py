@@ -69,9 +69,9 @@ def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(
 ):
     _replace_by_link(_file_of(table), outer_directory / "secret.parquet")
     before = table.version()
-    with pytest.raises(PathOutsideRootError, match=r"is a symbolic link to a place outside"):
+    with pytest.raises(PathOutsideRootError, match=r"leads outside .* through a symbolic link"):
         run(parse_statement(READS[what]), table, spark, BY_SPARK, resolve=lambda _: table)
-    with pytest.raises(PathOutsideRootError, match=r"is a symbolic link to a place outside"):
+    with pytest.raises(PathOutsideRootError, match=r"leads outside .* through a symbolic link"):
         table.snapshot().to_arrow()
     assert table.version() == before
 
@@ -96,7 +96,7 @@ def test_the_data_source_follows_no_link_either(spark, table, outer_directory):
     _replace_by_link(_file_of(table), outer_directory / "secret.parquet")
     register(spark)
     frame = spark.read.format("lake").load(table.uri)
-    with pytest.raises(SPARK_ERRORS, match="is a symbolic link to a place outside"):
+    with pytest.raises(SPARK_ERRORS, match=r"leads outside .* through a symbolic link"):
         frame.collect()
 
 
@@ -108,7 +108,7 @@ def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, o
     run(parse_statement("DELETE FROM t WHERE pmod(id * 7919, 13) < 6"), table, spark, BY_SPARK)
     (vector,) = Path(table.uri).glob("deletion_vector_*.bin")
     _replace_by_link(vector, outer_directory / "secret.parquet")
-    with pytest.raises(PathOutsideRootError, match="is a symbolic link to a place outside"):
+    with pytest.raises(PathOutsideRootError, match=r"leads outside .* through a symbolic link"):
         run(parse_statement("UPDATE t SET id = id + 1 WHERE id > 10"), table, spark, BY_SPARK)
 
 
@@ -116,6 +116,6 @@ def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, o
 def test_nothing_is_written_through_a_link_out_of_the_table(spark, table, outer_directory):
     _replace_by_link(_file_of(table).parent, outer_directory)
     held = set(outer_directory.iterdir())
-    with pytest.raises(PathOutsideRootError, match="is a symbolic link to a place outside"):
+    with pytest.raises(PathOutsideRootError, match=r"leads outside .* through a symbolic link"):
         run(parse_statement("INSERT INTO t VALUES (9, 1), (9, 2)"), table, spark)
     assert set(outer_directory.iterdir()) == held

@@ -77,7 +77,7 @@ def stack_up(stack) -> Up:
     """It answers, and has said all that it says as it starts."""
     if stack.process.poll() is not None:
         stack.process = stack.start()
-    wait_until(lambda: "Ctrl-C ends" in stack.log.read_text(), "the last line of the start", 60)
+    wait_until(lambda: "Press Ctrl-C" in stack.log.read_text(), "the last line of the start", 60)
     wait_until(stack.answers, "the first page", 60)
     return stack
 
@@ -101,7 +101,7 @@ def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_awa
     first = stack_up.process
     second = stack_up.start()
     assert second.wait(60) == 1
-    assert "runs already" in stack_up.log.read_text()
+    assert "is already running" in stack_up.log.read_text()
     orphans = stack_up.children()
     first.kill()
     first.wait(10)

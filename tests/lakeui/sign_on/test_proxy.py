@@ -63,7 +63,7 @@ def test_the_header_is_off_unless_addresses_are_named(client, proxy, settings):
     assert ask(client).status_code == 302
     for header, addresses in (("X-Forwarded-User", []), ("", [PROXY])):
         settings.PROXY_USER_HEADER, settings.PROXY_ADDRESSES = header, addresses
-        with pytest.raises(ImproperlyConfigured, match="go together"):
+        with pytest.raises(ImproperlyConfigured, match="belong together"):
             check()
 
 
