@@ -47,10 +47,10 @@ class ForeignDeltaError(RequestError):
 
     code = "LAKE_DELTA_IMPORTED"
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, file: str) -> None:
         """Take the file of the other package."""
         super().__init__(
-            f"The package `delta` is imported already, from {found}.",
+            f"The package `delta` is imported already, from {file}.",
             "Call provide_delta() before everything that imports delta, or run the program with "
             "`python -m engine.delta`.",
             field="delta",
@@ -137,7 +137,7 @@ def _drop_delta_spark(options: dict[str, Any]) -> None:
     """Drop delta-spark's own settings from those of a builder."""
     for name in _LISTS:
         entries = str(options.pop(name, "")).split(",")
-        kept = [each for each in entries if each and not each.strip().startswith("io.delta")]
+        kept = [entry for entry in entries if entry and not entry.strip().startswith("io.delta")]
         if kept:
             options[name] = ",".join(kept)
     if "delta" in str(options.get(_CATALOG, "")).lower():

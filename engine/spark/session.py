@@ -127,10 +127,10 @@ def check_hooks(owner: type, **attributes: str | None) -> None:
         PySparkChangedError: an attribute is missing, or has other parameters.
     """
     for name, parameters in attributes.items():
-        found = inspect.getattr_static(owner, name, None)
-        called = inspect.isfunction(found)
-        actual = " ".join([*inspect.signature(found).parameters][1:]) if called else None
-        if found is None or actual != parameters:
+        attribute = inspect.getattr_static(owner, name, None)
+        called = inspect.isfunction(attribute)
+        actual = " ".join([*inspect.signature(attribute).parameters][1:]) if called else None
+        if attribute is None or actual != parameters:
             expected = "" if parameters is None else f"({', '.join(parameters.split())})"
             msg = (
                 f"PySpark {pyspark.__version__} has no {owner.__name__}.{name}{expected}, which "
