@@ -68,4 +68,4 @@ def test_an_address_of_them_that_no_browser_may_be_led_to_is_refused_at_the_star
 ):
     with pytest.raises(subprocess.CalledProcessError) as refused:
         start_spark(tmp_path, SPARK_UI_URL=address)
-    assert b"SPARK_UI_URL is no address" in refused.value.stderr
+    assert b"SPARK_UI_URL is not a URL" in refused.value.stderr

@@ -283,7 +283,7 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
             lake.sql(text)
     with pytest.raises(AnalysisException, match="nowhere` is not a Delta table"):
         lake.sql(f"DELETE FROM delta.`{tmp_path}/nowhere`")
-    with pytest.raises(AnalysisException, match="Check its spelling"):
+    with pytest.raises(AnalysisException, match="Check the spelling"):
         lake.readStream.format("delta").load(f"{tmp_path}/nowhere")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         lake.sql("VACUUM nothing")

@@ -185,7 +185,7 @@ def test_a_session_s_settings_name_the_write_of_an_application(lake, days):
     session.conf.set(f"{settings}.txnVersion.autoReset.enabled", "true")
     session.conf.set(f"{settings}.txnVersion", "3")
     session.sql("DELETE FROM settled WHERE n = 1")
-    with pytest.raises(AnalysisException, match="Give both"):
+    with pytest.raises(IllegalArgumentException, match="Give both"):
         session.sql("DELETE FROM settled")
     assert rows_of(session.table("settled")) == sorted(DAYS[1:] * 2)
 

@@ -121,7 +121,7 @@ def test_every_step_of_a_script_calls_its_table_t(spark, tmp_path, decoys):
 
 def test_rows_of_the_program_do_not_hide_the_own_table(tmp_path):
     table = _make(tmp_path / "table")
-    with pytest.raises(RequestError, match="own table"):
+    with pytest.raises(RequestError, match="have the same name"):
         run("INSERT INTO t SELECT * FROM T", table, sources={"t": [{"id": 1, "v": "x"}]})
     run("INSERT INTO t SELECT * FROM u", table, sources={"u": [{"id": 4, "v": "d"}], "t": []})
     assert len(_rows(table)) == 4

@@ -106,7 +106,7 @@ def test_tables_are_made_filled_and_merged_from_queries(lake):
         ("SELECT nothing, 1 FROM orders", "no column nothing"),
         ("SELECT o.id FROM orders o JOIN missing m ON o.id = m.id", "no table missing"),
         ("SELECT person, id, amount FROM orders", "3 columns, but the table has 2"),
-        ("SELECT id, person FROM orders a, orders b", "ambiguous: a, b"),
+        ("SELECT id, person FROM orders a, orders b", "ambiguous: it is in a, b"),
     ],
 )
 def test_what_is_wrong_with_a_query_is_named(lake, sql, why):

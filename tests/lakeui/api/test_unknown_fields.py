@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from lakeui.catalog.models import Discovery, Preview, Table
+from lakeui.catalog.models import Discovery, Preview, RowRead, Table
 from lakeui.jobs.models import Job, Schedule
 from lakeui.monitoring.models import AlertChannel
 from tests.lakeui.api.problem import problem
@@ -53,16 +53,19 @@ def test_an_action_that_takes_no_body_is_not_done_with_one(
     search = Discovery.objects.create(root="/lake", requested_at=timezone.now(), bound=1)
     values = {"name": "ops", "kind": AlertChannel.Kind.WEBHOOK}
     channel = AlertChannel.objects.create(**values)
+    answer = Preview.objects.create(table=table, version=0, asked_at=timezone.now())
+    read = RowRead.objects.create(table=table, asked_at=timezone.now(), answer=answer)
     ids = {"table_id": table.pk, "older": 0, "newer": 1, "schedule_id": schedule.pk} | {
         "job_id": job.pk, "conflict_id": conflict.pk, "discovery_id": search.pk, "channel_id": channel.pk,
+        "read_id": read.pk,
     }  # fmt: skip
     places = places_without_a_body(admin)
-    assert len(places) == 9
+    assert len(places) == 10
     for place in places:
         answer = admin.post(place.format(**ids), {field: True}, format="json")
         errors = problem(answer, 422, "INVALID_REQUEST")["errors"]
         assert [(error["field"], error["code"]) for error in errors] == [(field, "unknown_field")]
-    assert (Job.objects.count(), Preview.objects.count()) == (1, 0)
+    assert (Job.objects.count(), Preview.objects.count()) == (1, 1)
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])

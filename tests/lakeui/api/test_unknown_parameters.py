@@ -31,6 +31,7 @@ def test_a_parameter_that_means_nothing_is_refused(client_for, table, job, confl
         "channel_id": 1,
         "rule_id": 1,
         "discovery_id": 1,
+        "read_id": job.pk,
         "username": "viewer",
     }
     for name in ADDRESSES:

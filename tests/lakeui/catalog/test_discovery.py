@@ -257,7 +257,7 @@ def test_a_root_that_nobody_allowed_or_that_is_gone_is_told(lake, settings):
     discovery = request_search(lake)
     settings.TABLE_ROOTS = ["/elsewhere"]
     assert search(discovery.pk) is False
-    assert "allowed" in refresh(discovery).problem
+    assert "TABLE_ROOTS" in refresh(discovery).problem
     assert discovery.finished_at is not None
 
 
@@ -429,7 +429,7 @@ def test_a_place_that_is_too_long_for_the_list_is_told_and_passed_over(lake):
 def test_repeated_searches_are_bounded_and_outlast_others(lake, settings):
     for _ in range(discoveries.MOST_REPEATED):
         request_repeated_search(lake)
-    with pytest.raises(EngineError, match="repeated already"):
+    with pytest.raises(EngineError, match="repeated searches already exist"):
         request_repeated_search(lake)
     for _ in range(25):
         request_search(lake)

@@ -100,7 +100,7 @@ def test_a_table_has_one_primary_key_and_no_name_twice(orders):
     declare_key(orders, Key(kind="primary", columns=("order_id",), name="k"), None)
     with pytest.raises(RequestError, match="already has a primary key"):
         declare_key(orders, Key(kind="primary", columns=("status",), name="other"), None)
-    with pytest.raises(RequestError, match="called k already"):
+    with pytest.raises(RequestError, match="already has a key called k"):
         declare_key(
             orders, Key(kind="foreign", columns=("status",), name="k", references="s"), None
         )

@@ -44,7 +44,7 @@ def test_one_that_waits_is_enough_and_one_that_runs_is_not(write, table):
     ask(COMPACTION)
     ask(COMPACTION)
     assert write.follow_ups.count() == 1
-    assert "waits already" in write.events.last().message
+    assert "already waits" in write.events.last().message
     ask(Optimize("d <=> 2", auto=True))
     assert write.follow_ups.count() == 2
     write.follow_ups.update(state=Job.State.RUNNING)

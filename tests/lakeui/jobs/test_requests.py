@@ -329,7 +329,7 @@ def test_what_one_may_not_see_cannot_be_cloned(table, lake):
     mine = Table.objects.create(name="mine", uri=str(lake / "lake/mine"))
     TableGrant.objects.create(table=mine, user=someone, role=Role.ADMIN)
     for name in (table.name, table.uri, "sales.nothing"):
-        with pytest.raises(RequestError, match="no table") as caught:
+        with pytest.raises(RequestError, match="does not exist") as caught:
             request_job(
                 table=mine,
                 kind="clone",
@@ -338,7 +338,7 @@ def test_what_one_may_not_see_cannot_be_cloned(table, lake):
             )
         assert caught.value.field == "source_table"
     sql = f"CREATE OR REPLACE TABLE mine SHALLOW CLONE delta.`{table.uri}`"
-    with pytest.raises(RequestError, match="no table"):
+    with pytest.raises(RequestError, match="does not exist"):
         request_job(table=mine, sql=sql, requested_by=someone)
 
 
