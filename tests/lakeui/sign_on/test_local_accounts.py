@@ -60,7 +60,7 @@ def test_a_person_of_the_provider_is_let_in(come, no_local_accounts, client):
             "openid",
         ),
         ({"SIGN_ON_ROLES": {"a": "boss"}}, "'boss' is not a role"),
-        ({"SIGN_ON_ROLES": ["a"]}, "no JSON object"),
+        ({"SIGN_ON_ROLES": ["a"]}, "not a JSON object"),
         ({"PROXY_USER_HEADER": "X-User", "PROXY_ADDRESSES": ["here"]}, "PROXY_ADDRESSES"),
         ({"SIGN_ON_SESSION_HOURS": 0}, "SIGN_ON_SESSION_HOURS"),
     ],

@@ -204,7 +204,7 @@ def test_an_answer_of_another_issuer_is_refused(client, provider):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda p: p.metadata.update(issuer="https://other.example"), "calls itself https://other"),
+        (lambda p: p.metadata.update(issuer="https://other.example"), "issuer is https://other"),
         (lambda p: p.metadata.update(jwks_uri=None), "lack jwks_uri"),
         (lambda p: setattr(p, "answer", (500, {})), "HTTPError"),
         (lambda p: setattr(p, "answer", (200, [1])), "cannot be read"),
