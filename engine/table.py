@@ -164,7 +164,7 @@ class DeltaTable:
         """
         if version is not None and timestamp is not None:
             msg = "A snapshot cannot be selected by both a version and a timestamp."
-            raise RequestError(msg, "Give one of them.", field="timestamp")
+            raise RequestError(msg, "Pass only one of them.", field="timestamp")
         if version is not None and type(version) is not int:
             msg = f"{version!r} is not a version."
             raise RequestError(msg, "Use a whole number.", field="version")

@@ -153,7 +153,7 @@ class RenameColumn(_Alter):
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.new_name:
             what = "The new name is empty."
-            raise RequestError(what, "Give one.", field="new_name")
+            raise RequestError(what, "Enter a new name.", field="new_name")
         check_columns((self.column,), schema, "column")
 
     def _change(self) -> str:
@@ -256,7 +256,9 @@ class AddConstraint(_Alter):
         name = f"The constraint {self.name}"
         if tree.type not in {BOOLEAN, VOID}:
             what = f"{name} ({self.check[:200]}) is a {sql_name(tree.type)}, not a condition."
-            raise ConstraintNotBooleanError(what, "Compare it with something.", field="check")
+            raise ConstraintNotBooleanError(
+                what, "Use a condition, such as a comparison.", field="check"
+            )
         if not is_deterministic(tree):
             what = f"{name} ({self.check[:200]}) is not deterministic."
             raise NotDeterministicError(
@@ -331,7 +333,7 @@ class DropFeature(_Alter):
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if not self.feature:
             what = "The statement names no feature to drop."
-            raise RequestError(what, "Name one.", field="feature")
+            raise RequestError(what, "Name the table feature to drop.", field="feature")
 
     def _change(self) -> str:
         cut = " TRUNCATE HISTORY" if self.truncate_history else ""

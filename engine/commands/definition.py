@@ -71,7 +71,7 @@ class Create(Command):
         check_source(self.source)
         if self.schema is None and self.source is None:
             what = "The table has neither columns nor a source."
-            raise RequestError(what, "Give one of them.", field="schema")
+            raise RequestError(what, "Add columns or a source.", field="schema")
         if self.partition_columns and self.clustering_columns:
             what = "A table cannot be both partitioned and clustered."
             raise TwoLayoutsError(what, "Choose one.", field="clustering_columns")

@@ -24,7 +24,7 @@ def check_point(version: int | None, timestamp: str | None, command: str) -> Non
     """
     if version is not None and timestamp is not None:
         what = f"{command} cannot have both a version and a time."
-        raise RequestError(what, "Give one of them.", field="version")
+        raise RequestError(what, "Remove one of them.", field="version")
     if version is not None and version < 0:
         what = f"{command} cannot go to version {version}."
         raise RequestError(what, "Versions begin at 0.", field="version")
@@ -236,8 +236,8 @@ class Restore(Command):
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """Refuse invalid parameters, and if a schema is given, those invalid for it."""
         if self.version is None and self.timestamp is None:
-            what = "RESTORE takes either a version or a time."
-            raise RequestError(what, "Give one of them.", field="version")
+            what = "RESTORE needs a version or a time."
+            raise RequestError(what, "Add one of them.", field="version")
         check_point(self.version, self.timestamp, "RESTORE")
 
     def statement(self) -> str:

@@ -162,7 +162,7 @@ class TableSource(_AsJson):
         """
         if not self.table:
             what = "The source has no table."
-            raise RequestError(what, "Name one.", field="source.table")
+            raise RequestError(what, "Name the source table.", field="source.table")
 
 
 @dataclass(frozen=True)

@@ -369,7 +369,7 @@ def parse_request(text: str) -> tuple[Command, bool]:
     parts = _statements(cursor)
     if not parts:
         what = "The statement is empty."
-        raise StatementError(what, "Write one.", position=0)
+        raise StatementError(what, "Write a SQL statement.", position=0)
     commands = [_one(cursor.text, part) for part in parts]
     for part, (_, dry_run) in zip(parts[:-1], commands[:-1], strict=True):
         if dry_run:

@@ -285,7 +285,7 @@ def make_table(
         return _create_at(spark, definition, path)
     if not definition.name:
         what = "Table name or location has to be specified."
-        raise NothingNamedError(what, "Give one of them.", field="location")
+        raise NothingNamedError(what, "Pass a table name or a location.", field="location")
     existing = find_table(spark, definition.name)
     if existing is None:
         return _create_named(spark, definition)

@@ -48,7 +48,7 @@ def one_path(path: object, options: dict[str, Any]) -> str:
         places = [str(value) for key, value in options.items() if key.lower() == "path"]
     if len(places) != 1:
         what = f"{len(places)} paths are given, but a Delta table has only one."
-        raise RequestError(what, "Give one.", field="path")
+        raise RequestError(what, "Pass one path.", field="path")
     return places[0]
 
 

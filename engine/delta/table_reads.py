@@ -219,7 +219,7 @@ def read_path(
         table = table_at(spark, before, options)
     if VERSION in asked or TIMESTAMP in asked:
         what = f"{path} selects a version or time, and so do its options."
-        raise TwoPointsError(what, "Give one of them.", field="path")
+        raise TwoPointsError(what, "Select it in one place only.", field="path")
     point = {TIMESTAMP: moment} if version is None else {VERSION: version}
     return read_frame(spark, table, {**asked, **{k: v for k, v in point.items() if v}})
 
@@ -281,7 +281,7 @@ def read_frame(
     version, timestamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and timestamp is not None:
         what = "versionAsOf and timestampAsOf cannot both be given."
-        raise TwoPointsError(what, "Give one of them.", field="timestampAsOf")
+        raise TwoPointsError(what, "Remove one of them.", field="timestampAsOf")
     if timestamp is not None:
         moment = timestamp_text(spark, timestamp)
         return frame_of(spark, table, table.snapshot(timestamp=moment))
@@ -296,7 +296,7 @@ def _changes(
     start = _feed_bound(spark, table, options, "starting")
     if start is None:
         what = "A change feed needs startingVersion or startingTimestamp."
-        raise NoStartError(what, "Give one of them.", field="startingVersion")
+        raise NoStartError(what, "Set one of them.", field="startingVersion")
     end = _feed_bound(spark, table, options, "ending")
     if end is None:
         end = latest(table).version

@@ -54,7 +54,7 @@ def parse_condition(
     expression = parse_expression(text, schema, now_ms=now_ms, nested=nested, by_session=by_session)
     if expression.type not in {BOOLEAN, VOID}:
         what = "A condition must be true or false, but this expression is neither."
-        raise ExpressionError(what, "Compare it with something.", position=0)
+        raise ExpressionError(what, "Write a comparison, such as amount > 10.", position=0)
     return expression
 
 
@@ -101,7 +101,7 @@ def _parse_text(
         raise ExpressionError(what, "Put the values into a source and use MERGE.")
     if not tokens:
         what = "The expression is empty."
-        raise ExpressionError(what, "Write one.", position=0)
+        raise ExpressionError(what, "Write an expression.", position=0)
     if any(token.after_comment for token in tokens):
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
@@ -215,7 +215,7 @@ def condition_of(
     tree = given.tree(Scope.from_schema(schema), now_ms=now_ms, nested=nested)
     if tree.type not in {BOOLEAN, VOID}:
         what = f"A condition must be true or false, but {given.text[:200]} is neither."
-        raise ExpressionError(what, "Compare it with something.", position=0)
+        raise ExpressionError(what, "Write a comparison, such as amount > 10.", position=0)
     return tree
 
 

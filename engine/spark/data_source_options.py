@@ -121,7 +121,7 @@ def _storage(options: Mapping[str, str]) -> dict[str, str]:
 def _check_exclusive(options: Mapping[str, str], names: tuple[str, str]) -> None:
     if all(name in options for name in names):
         msg = f"{names[0]} and {names[1]} cannot both be given."
-        raise RequestError(msg, "Give one of them.", field=names[1])
+        raise RequestError(msg, "Remove one of them.", field=names[1])
 
 
 def _parse_starting_version(options: Mapping[str, str]) -> int | str | None:

@@ -149,7 +149,7 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     outboxes = OutboxSerializer(many=True, help_text="Only for maintainers of all tables.")
     workers = WorkerSerializer(many=True)
     spark = SparkSerializer(allow_null=True)
-    hours = HourSerializer(many=True, help_text="The last 24 runs. A current run is the last.")
+    hours = HourSerializer(many=True, help_text="The last 24 hours. The current hour is the last.")
     mean_wait_ms = Int64Field(
         allow_null=True,
         help_text="Waiting time for a worker, of the latest 500 jobs of these hours.",

@@ -400,8 +400,8 @@ def _describe_metadata_changes(versions: Sequence[int]) -> str:
     named = ", ".join(f"v{version}" for version in versions[:5])
     more = f" and {len(versions) - 5} more" if len(versions) > 5 else ""
     return (
-        f"Writes that were running during {named}{more} were aborted, because the metadata "
-        "changed. Streaming readers may stop at this version."
+        f"Writes that were running at the commit of {named}{more} were aborted, because the "
+        "metadata changed. Streaming readers may stop there."
     )
 
 

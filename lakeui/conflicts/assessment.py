@@ -201,7 +201,7 @@ def _list_locked_out_clients(table: Table) -> Iterator[str]:
     if "deletionVectors" in table.reader_features:
         yield (
             "Readers without deletion vectors: delta-spark before 2.3, Databricks Runtime "
-            "before 12.2 LTS, and all readers without table features."
+            "before 12.2 LTS, and all readers that do not support table features."
         )
     if "rowTracking" in table.writer_features:
         yield "Writers without row tracking: delta-spark before 3.2, and delta-rs."

@@ -77,7 +77,7 @@ def _sentences(table: Table, command: Command) -> Iterator[str]:
             "all rows" if table.row_count is None else f"all {count_noun(table.row_count, 'row')}"
         )
         again = (
-            ", and writes the rows that the query selects again"
+            ", and then writes the rows that the query selects"
             if reads_itself(command, table)
             else ""
         )

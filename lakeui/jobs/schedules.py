@@ -56,7 +56,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
     """
     if not name.strip():
         msg = "The schedule has no name."
-        raise RequestError(msg, "Give it one.", field="name")
+        raise RequestError(msg, "Enter a name.", field="name")
     command = _read_runnable(kind=kind, parameters=parameters, sql=sql)
     check_request(command, table, owner)
     schedule = Schedule(
@@ -101,7 +101,7 @@ def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
     if name is not None:
         if not name.strip():
             msg = "The schedule has no name."
-            raise RequestError(msg, "Give it one.", field="name")
+            raise RequestError(msg, "Enter a name.", field="name")
         schedule.name = name.strip()[:200]
         changed.add("name")
     command = _read_runnable(sql=sql) if sql else None

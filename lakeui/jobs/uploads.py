@@ -245,7 +245,8 @@ def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:
     except (subprocess.SubprocessError, ValueError) as error:
         msg = "The first rows of the file need more memory or time than a preview allows."
         remedy = (
-            "Rewrite the file with smaller row groups, or use a Create job, which shows no preview."
+            "Rewrite the file with smaller row groups, or load it over REST with create in "
+            "POST /api/v1/tables/, which shows no preview."
         )
         raise RequestError(msg, remedy, field="file") from error
 

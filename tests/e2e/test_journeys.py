@@ -87,7 +87,7 @@ def test_a_statement_is_understood_while_it_is_written_and_runs_when_confirmed(
     expect(page.get_by_role("heading", name="DELETE on sales.orders")).to_be_visible()
     page.get_by_text("Cancel…").click()
     page.get_by_role("button", name="Cancel this job").click()
-    expect(page.get_by_text("The table did not change.")).to_be_visible()
+    expect(page.get_by_text("It changed nothing in the table.")).to_be_visible()
 
 
 def test_a_running_job_moves_by_itself_until_it_has_committed(overview_page, story):

@@ -189,7 +189,9 @@ def boolean(tree: Expression, tokens: Tokens) -> Expression:
     if tree.type not in {BOOLEAN, VOID}:
         first: Token = tokens[0]
         what = f"The condition at {first.position} is neither true nor false."
-        raise ExpressionError(what, "Compare it with something.", position=first.position)
+        raise ExpressionError(
+            what, "Write a comparison, such as amount > 10.", position=first.position
+        )
     return tree
 
 

@@ -70,7 +70,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         read_only=True,
         help_text="The external program that reported it.",
     )
-    row_count = Int64Field(allow_null=True, help_text="Rows that both sides changed.")
+    row_count = Int64Field(allow_null=True, help_text="Rows that both sides touched.")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     exception = RecordedField()

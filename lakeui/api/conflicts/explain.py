@@ -105,7 +105,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
         help_text="The fact by which the winning commit was found in the mirror."
     )
     conflict_id = serializers.IntegerField(
-        allow_null=True, help_text="The place where it is recorded."
+        allow_null=True, help_text="The id of the recorded conflict."
     )
 
 

@@ -71,7 +71,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
     more = serializers.DictField(child=serializers.IntegerField())
     fewer = serializers.IntegerField()
     undecided = UndecidedSerializer(many=True)
-    unread = serializers.IntegerField(help_text="Overlaps that no check covers.")
+    unread = serializers.IntegerField(help_text="Overlaps that were not checked.")
     append_overlaps = serializers.IntegerField(
         allow_null=True, help_text="Overlaps with blind appends that count at the other level."
     )

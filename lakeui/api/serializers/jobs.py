@@ -204,7 +204,9 @@ class PairRecordSerializer(serializers.Serializer[Any]):
 
     aborted = serializers.IntegerField()
     resolved = serializers.IntegerField()
-    files = serializers.IntegerField(allow_null=True, help_text="The average of all pairs.")
+    files = serializers.IntegerField(
+        allow_null=True, help_text="Files shared by a pair, on average."
+    )
 
 
 class LandedSerializer(serializers.Serializer[Any]):
@@ -245,7 +247,7 @@ class OutlookSerializer(serializers.Serializer[Any]):
     )
     landed_count = serializers.IntegerField()
     landed = LandedSerializer(
-        many=True, help_text="At most 10. Commits that define the table come first."
+        many=True, help_text="At most 10. Commits that change the table's definition come first."
     )
     coming = ComingSerializer(many=True)
 

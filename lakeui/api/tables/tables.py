@@ -350,7 +350,7 @@ class RegistrationSerializer(RequestSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="The last part of the URI by default.",
+        help_text="Its path below the root, with dots, by default.",
     )
     description = serializers.CharField(
         max_length=2000,

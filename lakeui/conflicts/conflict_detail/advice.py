@@ -267,10 +267,10 @@ def _narrow(
     words = ("before", "after") if is_time else ("below", "above")
     side = words[proposed.is_above]
     text = (
-        f"Add `AND {proposed.condition}`. In the files that both changed, {proposed.column} "
+        f"Add `AND {proposed.condition}`. In the files that both touched, {proposed.column} "
         f"is {where}. {about}{100 * proposed.share:.0f} % of the rows that the "
-        f"{conflict.current_operation} changes are {side}, and files outside this range are "
-        f"not read{fewer}. {_describe_rest(proposed, about)}"
+        f"{conflict.current_operation} changes are {side}, and files that the new condition "
+        f"rules out are not read{fewer}. {_describe_rest(proposed, about)}"
     )
     whole = sides.current.statement_is_whole
     yield ConflictAdvice(

@@ -298,7 +298,7 @@ def swaps(data: SwimLane, axis: Axis) -> Iterable[OrderSwap]:
         x1, x2 = axis.position_of(pair.version, None), axis.position_of(pair.later, None)
         if x1 is not None and x2 is not None:
             text = (
-                f"v{pair.version} takes effect after v{pair.later}, because it did not see "
-                "that blind append"
+                f"v{pair.version}, a blind append, takes effect after v{pair.later}, which did "
+                "not see it"
             )
             yield OrderSwap(x1, x2 + min(axis.step * 0.35, 2), text)

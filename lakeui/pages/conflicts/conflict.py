@@ -129,9 +129,9 @@ def _iter_overlap_sentences(conflict: Conflict, decision: Decision) -> Iterator[
         others = _number(len(shared) - _FILES_TOLD, "more file")
         yield f"The table of files lists {others}."
     if not shared and conflict.kind == Conflict.Kind.ABORTED:
-        yield "Rows were not compared, because both writes changed the same file."
+        yield "Rows were not compared, because the conflict was decided at file level."
     elif conflict.row_count and any(file.common_count for file in shared):
-        yield f"In total, both changed {conflict.rows_text}."
+        yield f"In total, both touched {conflict.rows_text}."
 
 
 def _describe_file(file: SharedFile, conflict: Conflict) -> str:
@@ -362,7 +362,7 @@ def _row_level_cell(winner: WinnerVerdicts, rule: Rule) -> CheckCell:
     if rule not in FILE_RULES:
         return CheckCell("ok", "features enabled")
     if LEFT_OUT in winner.how and rule is not Rule.DATA_ADDED:
-        return CheckCell("joint", "rows not compared")
+        return CheckCell("joint", "shared rows left out")
     if any(means in winner.how for means in _FOLLOWED):
         return CheckCell("joint", "row map")
     return (

@@ -254,7 +254,7 @@ def _build_advice(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None
 def _row_level_note(table: Table, pair: PairHistory | None) -> str:
     if pair is None or not pair.aborted:
         return f"Rewrites {units.format_bytes(table.size_bytes)} if the layout must change."
-    unknown = f"; {pair.undecidable} are undecidable from the records" if pair.undecidable else ""
+    unknown = f"; {pair.undecidable} undecidable from the records" if pair.undecidable else ""
     aborted = units.format_count(pair.aborted)
     return f"30 days: {pair.passes} of {aborted} aborted writes of this pair would have passed{unknown}."
 

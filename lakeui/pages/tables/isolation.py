@@ -131,9 +131,10 @@ RULE_TEXTS = {
     "write deletes with the positions that the earlier write deleted, without rows that "
     "were deleted before both. If no row is in common, the deletion vectors are merged "
     "and the later write commits. If a row is in common, the later write is aborted.",
-    Verdict.SAME_FILES: "Conflicts are decided at file level here. If the later write read or removed a file "
-    "that the earlier write removed or rewrote, it is aborted, regardless of the rows. A "
-    "DELETE can commit after a DELETE that removed the whole file.",
+    Verdict.SAME_FILES: "Conflicts are decided at file level here. The later write is aborted, regardless of the "
+    "rows, if the earlier write removed or rewrote a file that it read or removed, or added a "
+    "file that it should have read. A DELETE can commit after a DELETE that removed the whole "
+    "file.",
     Verdict.ALWAYS: "A metadata change aborts every write that started before it, regardless of its "
     "rows. On a table with an identity column, an INSERT and a MERGE that inserts change "
     "the metadata.",

@@ -71,7 +71,7 @@ def register(request: HttpRequest) -> HttpResponse:
         except EngineError as error:
             blame(form, error)
         else:
-            messages.success(request, f"{table.name} was registered. A worker is reading its log.")
+            messages.success(request, f"{table.name} was registered. A worker will read its log.")
             return redirect("table", table.pk)
     status = 400 if form.errors else 200
     body = {"uri": form["uri"].value() or "s3://lake/sales/orders", "name": form["name"].value()}

@@ -91,7 +91,7 @@ def table_refresh(request: HttpRequest, pk: int) -> HttpResponse:
     if not may(request.user, "maintain", table):
         raise PermissionDenied
     if ask_worker(table):
-        messages.success(request, f"A worker is reading the log of {table.name} again.")
+        messages.success(request, f"A worker was asked to read the log of {table.name} again.")
     else:
         messages.error(request, NO_WORKER_ASKED)
     return redirect("table", pk)

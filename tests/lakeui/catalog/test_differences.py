@@ -59,7 +59,7 @@ def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(tabl
     define_commit(table, 3, properties={})
     effects = difference(table, 1, 2).effects
     assert any("DELETE, UPDATE and MERGE are refused" in effect for effect in effects)
-    assert any("Writes that were running during v2" in effect for effect in effects)
+    assert any("Writes that were running at the commit of v2" in effect for effect in effects)
 
 
 def test_a_span_that_changed_no_definition_has_no_effects(table):

@@ -271,10 +271,10 @@ def test_files_without_a_row_in_common_have_no_sum_of_rows(lake):
     conflict, decision = lake.conflict, story_decision()
     conflict.row_count = 340
     apart = tuple(replace(file, common_count=0) for file in decision.shared_files)
-    assert "In total, both changed" in "\n".join(set_words(conflict, decision))
+    assert "In total, both touched" in "\n".join(set_words(conflict, decision))
     text = "\n".join(set_words(conflict, replace(decision, shared_files=apart)))
     assert "none is in both." in text
-    assert "In total, both changed" not in text
+    assert "In total, both touched" not in text
     many = replace(decision, shared_files=(*apart, *apart, *apart, *apart, *apart)[:4])
     assert "The table of files lists 1 more file." in "\n".join(set_words(conflict, many))
 

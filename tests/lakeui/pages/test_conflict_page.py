@@ -343,7 +343,7 @@ def test_labels_of_rows_that_would_lie_on_each_other_are_hidden_in_narrow_window
 @pytest.mark.parametrize(
     ("rule", "how", "cell", "said"),
     [
-        (Rule.READ_FILE_REMOVED, "rows that both delete are counted once, rows read", "rows not compared", "1 file"),
+        (Rule.READ_FILE_REMOVED, "rows that both delete are counted once, rows read", "shared rows left out", "1 file"),
         (Rule.READ_FILE_REMOVED, "deletion vectors merged", "other rows", "1 file"),
         (Rule.PROTOCOL_CHANGED, "it only enabled v2Checkpoint, which does not affect running writes",
          "features enabled", "No file is in both, because v2 changed only the table's definition."),
