@@ -349,7 +349,7 @@ def _iter_recorded_advice(
             verdict=PASSES if timed else COSTS_MORE if kind in _COSTLY else "",
             helped=same_rule if timed and conflict.rule else None,
             of=like.count if timed and conflict.rule else None,
-            history="{helped} of {of} aborted attempts of this write failed the same rule",
+            history="{helped} of {of} aborted attempts of this write failed the same check",
             act=_act_of(conflict, kind, own),
             sql=own,
         )

@@ -65,7 +65,7 @@ def test_the_summary_says_what_a_table_needs_and_what_is_due(client_for, lake):
     body = client_for("operator").get(f"/tables/{table.pk}/").content.decode()
     needs = body.partition('id="chores"')[2].partition("</section>")[0]
     assert "30 of 40 files under" in needs
-    assert "5 rows marked deleted, not gone" in needs
+    assert "5 rows marked deleted, still stored" in needs
     assert "0.500 % of the rows stored" in needs
     assert needs.count(">due<") == 2
     assert f"sql=OPTIMIZE%20{table.name}" in needs
