@@ -362,5 +362,5 @@ def test_a_resolved_conflict_says_by_what(client_for, lake, rule, how, cell, sai
     assert how in body
     assert cell in body
     assert said in " ".join(set_words(conflict, decision))
-    assert "both writes changed the same file" not in body
+    assert "Rows were not compared" not in body
     assert "0 files and went through" not in body
