@@ -64,7 +64,8 @@ def test_a_table_that_is_written_anew_from_itself_is_read_and_its_rows_come_back
             _form(client_for("owner"), table, sql, step="check").content.decode().split()
         )
         assert (
-            "This removes all 7 rows in 2 files, and writes the rows that the query selects" in body
+            "This removes all 7 rows in 2 files, and then writes the rows that the query selects"
+            in body
         )
         assert "at most 2 files" in body, sql
         assert "no file of the table" not in body, sql
