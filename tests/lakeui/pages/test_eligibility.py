@@ -125,4 +125,4 @@ def test_engines_that_check_at_file_level_are_named_though_the_log_names_no_writ
         user_name="", engine_info="delta-rs:py-1.6.6", committed_at=timezone.now()
     )
     body = get_text(client_for("viewer"), page_path)
-    assert "so writes of delta-rs 1.6.6 (5 commits)." in body
+    assert "at file level, here delta-rs 1.6.6 (5 commits)." in body
