@@ -203,7 +203,7 @@ def _parse_decimal(text: str, data_type: DecimalType) -> Decimal:
     if value is None:
         raise InvalidOperation
     rounded = value.quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
-    if abs(rounded) >= Decimal(1).scaleb(data_type.precision - data_type.scale):
+    if rounded.copy_abs() >= Decimal(1).scaleb(data_type.precision - data_type.scale):
         raise OverflowError(text)
     return rounded
 

@@ -54,7 +54,7 @@ def test_without_waiting_the_job_is_queued_once_for_a_key(table, capsys):
     ("arguments", "message"),
     [
         (("OPTIMIZE nowhere",), "No table is called nowhere"),
-        (("UPDATE",), "ends too early"),
+        (("UPDATE",), "Unexpected end of the text"),
         (("VACUUM sales.orders", "--idempotency-key", "k"), "Add --as"),
         (("VACUUM sales.orders", "--as", "nobody"), "There is no active user nobody"),
     ],

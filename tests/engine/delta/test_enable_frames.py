@@ -408,7 +408,7 @@ def test_the_catalog_makes_tables_and_lists_their_columns(lake, days, tmp_path):
     catalog = lake.catalog
     assert rows_of(catalog.createTable("named", path=place, source="delta")) == sorted(DAYS)
     with pytest.warns(FutureWarning, match="createExternalTable"):
-        other = catalog.createExternalTable("other", path=place, source="delta")
+        other = catalog.createExternalTable("external", path=place, source="delta")
     assert rows_of(other) == sorted(DAYS)
     made = catalog.createTable("made", source="delta", schema=days.schema, description="of days")
     assert rows_of(made) == []

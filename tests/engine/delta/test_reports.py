@@ -381,7 +381,7 @@ def test_a_batch_whose_file_cannot_be_removed_is_sent_once(spool, caplog):
         )
         assert not box.flush(30)
     assert len(dashboard.events) == 1
-    assert "cannot be removed" in caplog.text
+    assert "could not be deleted" in caplog.text
 
 
 def test_no_password_of_a_location_leaves_the_program():

@@ -222,7 +222,7 @@ def test_a_commit_at_a_time_that_no_calendar_has_is_refused_where_its_time_is_as
     write_commit(store, 3, enabled)
     store.put(commit_path(4), json.dumps({"commitInfo": {"inCommitTimestamp": ms}}).encode())
     assert read(store) == ALL
-    with pytest.raises(MalformedLogError, match="ms after 1970"):
+    with pytest.raises(MalformedLogError, match="ms since 1970"):
         _ = DeltaTable.open(store.root).snapshot().timestamp
 
 

@@ -177,7 +177,7 @@ def _empty_table(table):
 def test_a_version_whose_files_were_vacuumed_is_not_cloned(source, target):
     _empty_table(source)
     run(NOW, source, None)
-    with pytest.raises(DataFileMissingError, match=r"Version 3 of .* 3 of its files are gone"):
+    with pytest.raises(DataFileMissingError, match=r"Version 3 of .* 3 of its files are missing"):
         _clone(target, source, version=3)
     assert list_log_files(target.store) == []
 

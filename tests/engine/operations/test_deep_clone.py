@@ -175,7 +175,7 @@ def test_files_that_were_vacuumed_cannot_be_cloned(source, target):
     txn.stage(*[removal(add) for add in source.snapshot().add_files()])
     txn.commit("DELETE")
     run(NOW, source, None)
-    with pytest.raises(DataFileError, match="is gone"):
+    with pytest.raises(DataFileError, match="is missing"):
         clone(target, source, version=3)
     assert not target.store.copied
 

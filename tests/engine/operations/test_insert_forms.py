@@ -38,8 +38,8 @@ def test_partition_and_default_give_values(do_lightly, empty_table, sql, row):
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("INSERT INTO t PARTITION (a = 1) (b) VALUES ('y')", "a is in PARTITION, and is no"),
-        ("INSERT INTO t PARTITION (z = 1) (b) VALUES ('y')", "z is in PARTITION, and is no"),
+        ("INSERT INTO t PARTITION (a = 1) (b) VALUES ('y')", "a is in PARTITION, but is not"),
+        ("INSERT INTO t PARTITION (z = 1) (b) VALUES ('y')", "z is in PARTITION, but is not"),
         ("INSERT INTO t PARTITION (p = 1) (b, P) VALUES ('y', 2)", "also in the list of columns"),
         ("INSERT INTO t (g) VALUES (DEFAULT)", "g cannot be set to DEFAULT"),
         ("UPDATE t SET g = DEFAULT", "g cannot be set to DEFAULT"),

@@ -115,7 +115,7 @@ def test_a_statement_that_reads_says_how_python_reads(do_lightly, empty_table):
             "MERGE INTO t USING (SELECT id FROM t) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
             "read the source",
         ),
-        ("OPTIMIZE t", "needs Spark to compact files, and there is no Spark session. Give"),
+        ("OPTIMIZE t", "needs Spark to compact files, and there is no Spark session. Pass"),
     ],
 )
 def test_without_a_session_the_error_says_what_needs_it(

@@ -248,7 +248,7 @@ def test_restore_goes_to_a_version_since_column_mapping_was_switched_on(do_light
 
 def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
     do_lightly(NOW)
-    with pytest.raises(DataFileError, match="gone"):
+    with pytest.raises(DataFileError, match="are missing"):
         do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
 
 

@@ -145,7 +145,7 @@ def test_rules_read_columns_with_quoted_names():
         table = _create_table(f"{columns}, CONSTRAINT small CHECK ({written} < 9)")
         run(f"INSERT INTO t ({written}) VALUES (1)", table)
         assert table.snapshot().to_arrow().to_pylist() == [{name: 1, "g": 2}]
-        with pytest.raises(InvalidSchemaError, match="names"):
+        with pytest.raises(InvalidSchemaError, match="uses"):
             run(f"ALTER TABLE t DROP COLUMN {written}", table)
 
 

@@ -110,6 +110,6 @@ def test_a_vacuum_between_staging_and_commit_leaves_the_table_readable(do_lightl
     adds = [add for add, _ in write_files([batch], target, 0)]
     os.utime(Path(table.uri, adds[0].path), (0, 0))  # VACUUM spares what is no older than itself
     txn.stage(*adds)
-    with pytest.raises(StagedFilesGoneError, match="nothing was committed"):
+    with pytest.raises(StagedFilesGoneError, match="Nothing was committed"):
         txn.commit("WRITE")
     assert _ids(table) == [2]

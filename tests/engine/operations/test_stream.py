@@ -166,5 +166,5 @@ def test_a_source_that_was_replaced_or_cut_off_stops_the_stream(source, target):
         append(empty, (version, None, None))
     for version in range(5):
         empty.store.delete(f"_delta_log/{version:020}.json")
-    with pytest.raises(StreamLogCleanedError, match=r"version \d of .* cleaned away"):
+    with pytest.raises(StreamLogCleanedError, match=r"version \d of .* removed by log cleanup"):
         run(Stream(empty.uri, stream_name="one"), target, None)

@@ -140,7 +140,7 @@ def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(write_record):
 def test_what_was_cleaned_away_cannot_be_tried(write_record, gone):
     write_record.table.store.delete(gone)
     tried = try_write(write_record, TrialChange(), _limits())
-    assert (tried.verdict, "not there" in tried.why) == (Verdict.UNDECIDABLE, True)
+    assert (tried.verdict, "no longer exist" in tried.why) == (Verdict.UNDECIDABLE, True)
 
 
 def test_what_is_large_or_slow_is_not_tried(write_record):

@@ -66,6 +66,11 @@ TYPED: st.SearchStrategy[tuple[DataType, Any]] = st.one_of(
 )
 
 
+def test_a_decimal_of_38_digits_is_compared_with_all_of_them():
+    text = "99999999999999999999.999999995000000000"
+    assert parse_partition_value(text, DecimalType(38, 18)) == Decimal(text)
+
+
 @given(TYPED)
 def test_a_value_survives_its_text(typed: tuple[DataType, Any]):
     data_type, value = typed
