@@ -67,7 +67,7 @@ def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_pat
     assert "unreachable" in checks["cluster"]["problem"]
     assert "Java" in checks["Java"]["problem"]
     assert checks["workers"]["problem"] == "Not checked, because broker failed."
-    assert checks["versions"]["problem"] == "Not checked: database comes first."
+    assert checks["versions"]["problem"] == "Not checked, because database failed."
     assert checks["time zone"]["problem"] == checks["time zone"]["remedy"] == ""
     assert "manage.py up" not in done.stdout
     assert "hunter22" not in done.stdout
