@@ -37,7 +37,6 @@ _MODULES = {
     "delta.tables": "engine.delta.tables",
     "delta.version": "engine.delta.delta_package",
 }
-_is_served: list[bool] = []
 
 check_hooks(SparkSession.Builder, getOrCreate="", create="")
 
@@ -93,9 +92,8 @@ def configure_spark_with_delta_pip(
 
 def serve_delta() -> None:
     """Serve the modules of `delta` and enable the active session and those that builders return."""
-    if _is_served:
+    if any(isinstance(finder, _EngineFinder) for finder in sys.meta_path):
         return
-    _is_served.append(True)
     sys.meta_path.insert(0, _EngineFinder())
     for name in ("exceptions", "pip_utils", "tables", "version"):  # as delta-spark loads them
         import_module(f"delta.{name}")
