@@ -150,7 +150,7 @@ def read_removals(store: Store) -> Removals:
     return Removals(files, changes, by_version)
 
 
-def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> NeededFiles:
+def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: float) -> NeededFiles:
     """Return the files needed to keep versions since a time readable.
 
     Checkpoints drop tombstones older than the retention at their writing, and the retention may be

@@ -4,6 +4,7 @@ It needs no Spark. The log is read again right before and during the deletion, s
 a concurrent commit stay. VACUUM START warns concurrent RESTOREs.
 """
 
+import math
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -57,8 +58,9 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         snapshot.table_uri, snapshot.properties.deleted_file_retention_ms
     )
     keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
+    needed_from_ms = keep_from_ms if retention_ms else math.inf  # quick commits are dated ahead
     removals = read_removals(snapshot.store)
-    needs = needs_of(snapshot, removals, keep_from_ms)
+    needs = needs_of(snapshot, removals, needed_from_ms)
     listing, needs = _list_candidates(command, execution, removals, needs)
     unneeded, spare_from_ms = _find(execution, listing, needs, keep_from_ms)
     missing = _MissingFiles.find(needs, listing)
@@ -69,7 +71,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     start = _log_start(command, execution, snapshot, unneeded, spare_from_ms)
     doomed = unneeded
     if start.version != snapshot.version + 1:  # other commits landed since the files were found
-        now = needs_of(execution.table.snapshot(), removals, keep_from_ms)
+        now = needs_of(execution.table.snapshot(), removals, needed_from_ms)
         needs = doubt_all(now.fold_names() if needs.folds else now)
         doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
@@ -82,10 +84,9 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         _log_end(unheeded, "FAILED", doomed)
         raise
     end = _log_end(execution, "COMPLETED", deleted)
-    metrics: dict[str, int | str] = {**start.metrics, **end.metrics}
     return OperationResult(
         version=end.version,
-        metrics=metrics,
+        metrics={**start.metrics, **end.metrics},
         attempts=start.attempts + end.attempts,
         versions=start.versions + end.versions,
         message=missing.add_to(

@@ -86,6 +86,15 @@ def test_vacuum_keeps_what_retained_versions_need(do_lightly, table):
     assert before | {stray} <= _files(table)
 
 
+def test_no_retention_keeps_no_version_that_is_dated_ahead(do_lightly, table):
+    for commit in (Path(table.uri) / "_delta_log").glob("*.json"):
+        _age_file(commit, -60)
+    for name in _files(table):
+        if name.endswith(".parquet"):
+            _age_file(Path(table.uri) / name, 60)
+    assert do_lightly(NOW).metrics["numDeletedFiles"] == 1
+
+
 def test_vacuum_at_no_retention_leaves_the_live_files_alone(do_lightly, table, rows_elsewhere):
     old = _stray(table, "old/stray%20 file.parquet", age_s=60)
     marker = _stray(table, "_started_123", age_s=60)
