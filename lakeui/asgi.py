@@ -1,6 +1,9 @@
 """The web server's entry."""
 
+import multiprocessing
 import os
+import signal
+import threading
 
 from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
@@ -10,6 +13,15 @@ from lakeui.api.bodies import BoundedBodies
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 
+
+def _end_with_parent() -> None:
+    """End this process if its parent was killed: it would keep the port from the next one."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 tracing.start("lakeui-web")
 tracing.trace_requests()
 application = BoundedBodies(get_asgi_application())

@@ -192,6 +192,7 @@ WHITENOISE_USE_FINDERS = True
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
+UPLOAD_BYTES_PER_PERSON = env.int("UPLOAD_BYTES_PER_PERSON", default=10 * 1024**3)
 PIPELINE_KEEP_DAYS = env.int("PIPELINE_KEEP_DAYS", default=30)
 AUDIT_KEEP_DAYS = env.int("AUDIT_KEEP_DAYS", default=0)  # 0: the audit log is kept for ever
 UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # after that no ended job needs it
@@ -279,7 +280,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 1,
 }
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.2}
-CELERY_BEAT_SCHEDULER = "lakeui.beat:Beat"
+CELERY_BEAT_SCHEDULER = "lakeui.jobs.beat:Beat"
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "sweep leases": {

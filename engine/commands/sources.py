@@ -155,14 +155,15 @@ class TableSource(_AsJson):
         return (self.table,)
 
     def validate(self) -> None:
-        """Refuse a table without a name.
+        """Refuse a table without a name, and an invalid query.
 
         Raises:
-            RequestError: it has none.
+            RequestError: (`ExpressionError`) it is invalid.
         """
         if not self.table:
             what = "The source has no table."
             raise RequestError(what, "Name the source table.", field="source.table")
+        read_query_text(self.sql())
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from lakeui.api.table_views import require
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import RowRead
 from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
+from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.alerting.channels import (
     change_channel,
     change_rule,
@@ -148,6 +149,9 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     queues = QueueSerializer(many=True)
     outboxes = OutboxSerializer(many=True, help_text="Only for maintainers of all tables.")
     workers = WorkerSerializer(many=True)
+    beat_seen_at = serializers.DateTimeField(
+        allow_null=True, help_text="The last sign of life of beat, which starts periodic tasks."
+    )
     spark = SparkSerializer(allow_null=True)
     hours = HourSerializer(many=True, help_text="The last 24 hours. The current hour is the last.")
     mean_wait_ms = Int64Field(
@@ -176,6 +180,7 @@ class Monitoring(APIView):
             "queues": queues(),
             "outboxes": outboxes() if may(user, "maintain") else (),
             "workers": states,
+            "beat_seen_at": beat_seen_at(),
             "spark": spark_sum(states),
             "hours": jobs.hours,
             "mean_wait_ms": jobs.mean_wait_ms,

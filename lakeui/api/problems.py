@@ -38,6 +38,8 @@ ENGINE_STATUS: tuple[tuple[type[engine_errors.EngineError], int], ...] = (
     (engine_errors.TableExistsError, 409),
     (TooManyReadsError, 429),
     (job_errors.TooManyJobsError, 429),
+    (job_errors.TooManyPreviewsError, 429),
+    (job_errors.UploadQuotaError, 413),
     (job_errors.JobStateError, 409),
     (job_errors.ReadOnlyError, 403),
     (job_errors.NotPermittedError, 403),

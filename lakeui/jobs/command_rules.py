@@ -12,9 +12,11 @@ from django.contrib.auth.models import User
 from engine.commands.model import Clone, Command, Create, Script, Vacuum
 from engine.commands.names import ANY_TABLE
 from engine.commands.script import step_table
-from engine.errors import EngineError, RequestError
+from engine.commands.sources import QuerySource, TableSource
+from engine.errors import EngineError, RequestError, TableNotFoundError, UnknownColumnError
+from engine.expressions.queries.binder import bind_query
 from engine.protocol.properties import TableProperties
-from engine.schema.types import parse_schema
+from engine.schema.types import StructType, parse_schema
 from engine.vocabulary import OPERATION_OF_COMMAND, Changes, NewFiles, Reads
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.command_tables import table_called
@@ -25,6 +27,7 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.uploads import check_upload
 from lakeui.task_names import LIGHT_QUEUE, READS_QUEUE, SPARK_QUEUE
 
+_FILE_COLUMN = "_metadata"
 _CHANGES_COLUMNS = ("merge_schema", "overwrite_schema", "schema_evolution")
 
 
@@ -87,8 +90,34 @@ def _check_at(command: Command, table: Table, *, knows_schema: bool) -> None:
     for uri in source_uris(command):
         check_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema and knows_schema else None)
+    if knows_schema:
+        _refuse_spark_columns(command, table)
     if isinstance(command, Vacuum):
         command.retention_ms(table.name, _retention_ms(table))
+
+
+def _refuse_spark_columns(command: Command, table: Table) -> None:
+    """Refuse a query of `_metadata`, Spark's column of files, if no table of it has such a column.
+
+    Raises:
+        UnknownColumnError: it reads it; with its position.
+    """
+
+    def schema_of(name: str, _version: int | str | None) -> StructType:
+        found = table if command.is_own_name(name) else table_called(name)
+        if found is None or not found.schema:
+            raise TableNotFoundError(name)
+        return parse_schema(found.schema)
+
+    source = getattr(command, "source", None)
+    if isinstance(source, QuerySource | TableSource) and _FILE_COLUMN in source.sql().lower():
+        try:
+            bind_query(source.sql(), schema_of)
+        except UnknownColumnError as error:
+            if _FILE_COLUMN in str(error).lower():
+                raise
+        except EngineError:
+            return  # the worker reads the table itself, and reports it
 
 
 def _check_names(step: Command, table: Table) -> None:

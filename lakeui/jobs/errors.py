@@ -68,6 +68,30 @@ class TooManyJobsError(RequestError, code="LAKE_TOO_MANY_JOBS"):
         self.limit = limit
 
 
+class UploadQuotaError(RequestError, code="LAKE_UPLOAD_QUOTA"):
+    """A person's uploaded files would take more bytes than one person's may."""
+
+    def __init__(self, kept_bytes: int, limit: int) -> None:
+        super().__init__(
+            f"Your uploaded files take {kept_bytes:,} of {limit:,} bytes, and this file does not "
+            "fit.",
+            "Files are deleted some days after their last job. Put large files under a root in "
+            "SOURCE_ROOTS and use their path.",
+            field="file",
+        )
+
+
+class TooManyPreviewsError(RequestError, code="LAKE_TOO_MANY_PREVIEWS"):
+    """Too many uploaded files are previewed at this moment, by the person or by everybody."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Too many previews of uploaded files are in progress.",
+            "Try again in a few seconds.",
+            field="file",
+        )
+
+
 class JobStateError(RequestError, code="LAKE_JOB_STATE"):
     """The job's state does not allow the request."""
 

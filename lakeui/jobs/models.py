@@ -279,6 +279,7 @@ class Upload(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="uploads"
     )
     name = models.CharField(max_length=120)
+    size_bytes = models.BigIntegerField(default=0)
     sent_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

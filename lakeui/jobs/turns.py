@@ -5,7 +5,7 @@ is a lease: a worker killed in a round delays the next no longer than that.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from uuid import uuid4
 
@@ -13,6 +13,11 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from lakeui.jobs.models import PeriodicTurn
+
+BEAT = "beat"
+"""The turn that beat holds as long as it lives."""
+BEAT_SILENCE = timedelta(seconds=60)
+"""The silence after which beat counts as dead."""
 
 
 def take_turns(name: str, seconds: int) -> Callable[[Callable[[], None]], Callable[[], None]]:
@@ -43,3 +48,15 @@ def take_turns(name: str, seconds: int) -> Callable[[Callable[[], None]], Callab
         return run_alone
 
     return decorate
+
+
+def renew_beat() -> None:
+    """Record that beat lives."""
+    until = Now() + BEAT_SILENCE
+    PeriodicTurn.objects.update_or_create(name=BEAT, defaults={"expires_at": until})
+
+
+def beat_seen_at() -> datetime | None:
+    """Return when beat last said that it lives; None if no beat has run here."""
+    until = PeriodicTurn.objects.filter(name=BEAT).values_list("expires_at", flat=True).first()
+    return until and until - BEAT_SILENCE

@@ -9,13 +9,15 @@ Text is read here, its first bytes alone. Parquet and ORC may unfold to any size
 reads them, with bounds of memory and time.
 """
 
+import fcntl
 import json
 import re
 import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -25,7 +27,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
-from django.db import DatabaseError
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -33,9 +35,15 @@ from engine.commands.source_sample import FileSample, sample_file, sample_from_j
 from engine.commands.sources import FileSource
 from engine.errors import RequestError, StorageError
 from engine.storage.uri import local_path, real_place
-from lakeui.catalog.access import highest_role, may
+from lakeui.catalog.access import highest_role, lock_person, may
 from lakeui.catalog.roles import Role
-from lakeui.jobs.errors import NotPermittedError, ReadOnlyError, UploadNotFoundError
+from lakeui.jobs.errors import (
+    NotPermittedError,
+    ReadOnlyError,
+    TooManyPreviewsError,
+    UploadNotFoundError,
+    UploadQuotaError,
+)
 from lakeui.jobs.models import Job, Schedule, Upload
 from lakeui.jobs.trail import SENT_FILE, record_act
 from lakeui.private_files import make_private_directory, open_private
@@ -62,12 +70,14 @@ def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
 
     Raises:
         RequestError: too large, empty, or of an unsupported format.
+        UploadQuotaError: the person's files would take more than `UPLOAD_BYTES_PER_PERSON`.
         NotPermittedError: the person may not write to any table.
         StorageError: the disk did not take it.
     """
     _check_sender(by)
-    upload = Upload(owner=by, name=_safe_name(file.name or ""))
     _check_size(file)
+    upload = Upload(owner=by, name=_safe_name(file.name or ""), size_bytes=file.size or 0)
+    _reserve(upload, by)
     path = path_of(upload)
     place = path.parent
     try:
@@ -75,16 +85,24 @@ def keep_upload(file: "UploadedFile[bytes]", by: User) -> Upload:
         with open_private(path, "xb") as kept:
             for chunk in file.chunks():
                 kept.write(chunk)
-        upload.save(force_insert=True)
-    except DatabaseError:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
     except OSError as error:
+        upload.delete()
         shutil.rmtree(place, ignore_errors=True)
         msg = f"The upload could not be stored: {error.strerror}."
         raise StorageError(msg, "Free some disk space, then send the file again.") from error
     record_act(SENT_FILE, by, name=upload.name)
     return upload
+
+
+def _reserve(upload: Upload, by: User) -> None:
+    """Record a file that is about to be written, if the person's quota has room for it."""
+    limit = settings.UPLOAD_BYTES_PER_PERSON
+    with transaction.atomic():
+        lock_person(by)
+        kept_bytes = sum(Upload.objects.filter(owner=by).values_list("size_bytes", flat=True))
+        if kept_bytes + upload.size_bytes > limit:
+            raise UploadQuotaError(kept_bytes, limit)
+        upload.save(force_insert=True)
 
 
 def check_upload(uri: str, by: User | None) -> None:
@@ -188,6 +206,9 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
         )
 
 
+PREVIEWS_PER_PERSON = 2
+PREVIEWS = 4
+"""Previews at a time on one machine: each may take a core and 1 GiB for `_PATIENCE_S`."""
 _PATIENCE_S = 8
 _LINE_BYTES = 64 * 1024
 _DELIMITERS = ",;\t|"  # the first if a line has none
@@ -218,15 +239,45 @@ def guess_source(upload: Upload) -> FileSource:
     return replace(source, delimiter=max(_DELIMITERS, key=lambda sign: line.count(sign.encode())))
 
 
-def sample_upload(upload: Upload, source: FileSource, chosen: Mapping[str, str]) -> FileSample:
-    """Return its columns, of chosen types or inferred, and its first rows."""
+def sample_upload(
+    upload: Upload, source: FileSource, chosen: Mapping[str, str], by: User
+) -> FileSample:
+    """Return its columns, of chosen types or inferred, and its first rows.
+
+    Raises:
+        TooManyPreviewsError: `PREVIEWS_PER_PERSON` of the person's, or `PREVIEWS`, are at work.
+        RequestError: the file cannot be read so, or not within its bounds.
+    """
     path = path_of(upload)
-    if source.format in {"csv", "json"}:
-        return sample_file(source, path, chosen)
-    answer = _read_sample({"source": source.as_json(), "path": str(path), "types": dict(chosen)})
+    with take_place(f"person-{by.pk}", PREVIEWS_PER_PERSON), take_place("all", PREVIEWS):
+        if source.format in {"csv", "json"}:
+            return sample_file(source, path, chosen)
+        answer = _read_sample(
+            {"source": source.as_json(), "path": str(path), "types": dict(chosen)}
+        )
     if "error" in answer:
         raise RequestError(**answer["error"])
     return sample_from_json(answer["sample"])
+
+
+@contextmanager
+def take_place(name: str, count: int) -> Iterator[None]:
+    """Hold one of `count` places among all processes; a process that dies frees its places.
+
+    Raises:
+        TooManyPreviewsError: all are taken.
+    """
+    folder = Path(settings.UPLOAD_HOME) / "previews"
+    make_private_directory(folder)
+    for number in range(count):
+        with open_private(folder / f"{name}.{number}", "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield
+            return
+    raise TooManyPreviewsError
 
 
 def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from lakeui.catalog.roots import storage_options
 from lakeui.celery import app
 from lakeui.jobs.code_version import code_version
 from lakeui.jobs.models import WorkerReport
+from lakeui.jobs.turns import BEAT_SILENCE, beat_seen_at
 from lakeui.local_stack.database_state import (
     first_line,
     migration_problem,
@@ -110,6 +111,15 @@ def worker_problem() -> str:
     names = {name.partition("@")[0] for answer in answers or [] for name in answer}
     missing = sorted({"spark", "light", "reads"} - names)
     return f"No {' and no '.join(missing)} worker answers." if missing else ""
+
+
+def beat_problem() -> str:
+    """Empty if beat has given a sign of life."""
+    seen_at = beat_seen_at()
+    if seen_at is None:
+        return "No beat has run here."
+    silent = timezone.now() - seen_at
+    return f"Beat has been silent for {silent.seconds} s." if silent > BEAT_SILENCE else ""
 
 
 def version_problem(own: str) -> str:
@@ -258,6 +268,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[], str]], ...] = (
     ("database", (), database_problem),
     ("broker", (), broker_problem),
     ("workers", ("broker",), worker_problem),
+    ("beat", ("database",), beat_problem),
     ("versions", ("database",), lambda: version_problem(code_version())),
     ("clocks", ("database",), lambda: clock_problem(SystemClock())),
     ("time zone", (), lambda: zone_problem(zoneinfo.available_timezones())),
@@ -280,6 +291,7 @@ _EMBEDDED_REMEDIES: Mapping[str, str] = {
     "database": "Run manage.py migrate or manage.py up, and check the disk for errors.",
     "broker": "Run manage.py up: it starts the broker.",
     "workers": "Run manage.py up: it starts the workers.",
+    "beat": "Run manage.py up: it starts beat.",
     "versions": "Stop manage.py up and start it again.",
     "clocks": "Set this machine's clock, and synchronize it with NTP.",
     "disk": "Free space, or set LAKEUI_HOME to another disk.",
@@ -290,6 +302,7 @@ _DEPLOYED_REMEDIES: Mapping[str, str] = {
     "broker": "Check BROKER_URL and that Redis is running. Until then, jobs wait in the database.",
     "workers": "Start them: celery -A workers.celery worker -Q light (and -Q reads, -Q spark), or "
     "docker compose up -d. See their logs.",
+    "beat": "Start it, once: celery -A workers.celery beat, or docker compose up -d. See its log.",
     "versions": "Stop these workers, install this release there, and start them again.",
     "clocks": "Synchronize the clocks of all machines with NTP. Leases and schedules depend on "
     "them.",

@@ -21,6 +21,7 @@ from lakeui.monitoring.attention_queries import (
     find_new_tables,
     find_outlived_erasures,
     find_quiet_tables,
+    find_silent_beat,
     find_silent_workers,
     find_small_files,
     find_stopped_streams,
@@ -212,6 +213,14 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             "running.",
             holds="no heartbeat for {JOB_LEASE_SECONDS} s",
             setting="JOB_LEASE_SECONDS",
+        ),
+        ConditionRule(
+            condition=Condition.BEAT_SILENT,
+            severity=Severity.CRITICAL,
+            find=find_silent_beat,
+            describe=words.describe_silent_beat,
+            remedy="Start beat again and read its log.",
+            holds="no sign of life of beat for a minute",
         ),
         ConditionRule(
             condition=Condition.SMALL_FILES,

@@ -15,6 +15,7 @@ from lakeui.catalog.models import HEAVY, Table
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
+from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.mutes import ActiveMutes
 from lakeui.monitoring.recent_conflicts import DAY, ConflictsOfDay
@@ -54,6 +55,11 @@ class AttentionRequest:
     muted: ActiveMutes
     most: int
     is_single: bool = False
+
+    @cached_property
+    def beat_seen_at(self) -> datetime | None:
+        """Return when beat last gave a sign of life."""
+        return beat_seen_at()
 
     @cached_property
     def metadata_conflicts(self) -> Mapping[tuple[int, int], list[Mapping[str, Any]]]:

@@ -31,6 +31,7 @@ from lakeui.jobs.filters import redact_job, redact_schedule, visible_jobs, visib
 from lakeui.jobs.models import Job
 from lakeui.jobs.same_runs import fingerprint_of
 from lakeui.jobs.streams import select_stopped_streams
+from lakeui.jobs.turns import BEAT_SILENCE
 from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.operations import stale_jobs
@@ -333,6 +334,15 @@ def find_silent_workers(request: AttentionRequest, _threshold: int) -> FoundItem
         if (job := jobs_by_id.get(first[worker])) is not None
     ]
     return items, len(counts)
+
+
+def find_silent_beat(request: AttentionRequest, _threshold: int) -> FoundItems:
+    """Find a beat that ran here and is silent."""
+    condition, seen_at = Condition.BEAT_SILENT, request.beat_seen_at
+    is_told = not request.muted.hides(condition) and may(request.user, "view")
+    if seen_at is None or seen_at > request.now - BEAT_SILENCE or not is_told:
+        return [], 0
+    return [AttentionItem(condition=condition, since=seen_at)], 1
 
 
 def find_waiting_jobs(request: AttentionRequest, minutes: int) -> FoundItems:

@@ -193,6 +193,18 @@ def describe_silent_worker(item: AttentionItem) -> AttentionText:
     )
 
 
+def describe_silent_beat(item: AttentionItem) -> AttentionText:
+    """Word a beat that gives no sign of life."""
+    del item
+    return AttentionText(
+        title="Beat is silent",
+        text="Tables are not mirrored, lost jobs are not found, and no schedule or alert runs.",
+        step="Open Monitoring",
+        address=reverse("monitoring"),
+        key="beat",
+    )
+
+
 def describe_small_files(item: AttentionItem) -> AttentionText:
     """Word a table most of whose files are small."""
     table, facts = _table(item), item.facts

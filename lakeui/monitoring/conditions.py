@@ -20,6 +20,7 @@ class Condition(TextChoices):
     FAILING_SCHEDULE = "failing_schedule", "A schedule fails"
     JOBS_WAIT = "jobs_wait", "Jobs wait"
     WORKER_SILENT = "worker_silent", "A worker sends no heartbeat"
+    BEAT_SILENT = "beat_silent", "Beat is silent"
     SMALL_FILES = "small_files", "Small files"
     VACUUM_DUE = "vacuum_due", "VACUUM is due"
     MIRROR_QUIET = "mirror_quiet", "The mirror is behind"

@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.alerting.watch import MOST, SYSTEM
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.deliveries import outboxes
@@ -264,6 +265,12 @@ def _jobs() -> Iterator[Metric]:
     stale.add_metric([], stale_jobs().count())
     yield stale
     yield _workers()
+    if (seen_at := beat_seen_at()) is not None:
+        silence = GaugeMetricFamily(
+            "lakeui_beat_silence_seconds", "Since beat's last sign of life."
+        )
+        silence.add_metric([], (now - seen_at).total_seconds())
+        yield silence
 
 
 def _attention_items() -> Metric:

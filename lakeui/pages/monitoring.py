@@ -23,6 +23,7 @@ from django.views.decorators.http import require_POST
 from engine.errors import EngineError
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
+from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.alerting.channels import (
     MAX_GROUP_MINUTES,
     MAX_REPEAT_HOURS,
@@ -97,6 +98,7 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "slots": sum(state.report.slots for state in states if state.is_here),
         "busy": sum(state.busy for state in states if state.is_here),
         "spark": spark_sum(states),
+        "beat_seen_at": beat_seen_at(),
         "throughput": jobs,
         "chart": draw_outcomes(jobs.hours),
         "lagging": lagging,

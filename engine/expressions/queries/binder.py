@@ -1,10 +1,11 @@
 """Binding of a SELECT's text to a plan: the only entry for a person's query."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from engine.errors import ExpressionError
 from engine.expressions.cursor import Cursor, note_part
-from engine.expressions.lexer import tokenize
+from engine.expressions.lexer import Token, tokenize
 from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
 from engine.expressions.queries.binding import (
     NOWHERE,
@@ -52,6 +53,7 @@ def read_query_text(text: str) -> QuerySyntax:
         what = f"The query has {len(cursor.tokens)} parts: {MAX_TOKENS} is the limit."
         raise ExpressionError(what, "Compute a part of it into another table first.")
     try:
+        _refuse_variables(cursor.tokens)
         query = read_query(cursor)
         if not cursor.at_end:
             cursor.refuse("the end of the query was expected")
@@ -59,6 +61,19 @@ def read_query_text(text: str) -> QuerySyntax:
         note_part(error, text)
         raise
     return query
+
+
+def _refuse_variables(tokens: list[Token]) -> None:
+    """Refuse a variable of Spark: it is replaced even inside a quoted name.
+
+    In a string, `${` is text, which is rendered so that Spark reads it as such.
+    """
+    for token, next_token in pairwise((*tokens, tokens[-1])):
+        opens = token.text == "$" and next_token.text == "{"
+        if opens or (token.kind != "string" and "${" in token.value):
+            what = "Spark reads ${ in a query as a variable, and variables are not allowed."
+            remedy = "Write the value itself. Rename a column that has ${ in its name."
+            raise ExpressionError(what, remedy, position=token.position)
 
 
 def bind_query(

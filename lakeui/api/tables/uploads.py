@@ -149,7 +149,7 @@ class UploadPreview(APIView):
         except UploadNotFoundError as error:
             raise NotFound(str(error)) from error
         source = replace(guess_source(kept), **given)
-        sample = sample_upload(kept, source, types)
+        sample = sample_upload(kept, source, types, user)
         body = sample_as_json(sample) | {
             "parameters": create_parameters(source, sample) if sample.schema_json else None
         }

@@ -154,7 +154,8 @@ def upload_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method == "POST" and not is_valid and request.POST.get("act") != _LOAD:
         form.errors.pop("name", None)  # not asked for yet
     source = form.source(guessed) if form.is_bound else guessed
-    look = _look(kept, source, chosen := _read_chosen_types(request.POST))
+    chosen = _read_chosen_types(request.POST)
+    look = _look(request, kept, source, chosen)
     if is_valid and request.POST.get("act") == _LOAD and look.sample and not look.has_problems:
         try:
             return redirect("job", _load(request, form.cleaned_data, source, look.sample).pk)
@@ -216,9 +217,11 @@ def _read_chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _look(kept: Upload, source: FileSource, chosen: Mapping[str, str]) -> UploadSample:
+def _look(
+    request: HttpRequest, kept: Upload, source: FileSource, chosen: Mapping[str, str]
+) -> UploadSample:
     try:
-        return UploadSample(sample_upload(kept, source, chosen))
+        return UploadSample(sample_upload(kept, source, chosen, request.user))  # type: ignore[arg-type]  # signed in
     except RequestError as error:
         return UploadSample(None, str(error), error.field.removeprefix("source."))
 

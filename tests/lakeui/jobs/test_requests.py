@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from engine.errors import PathOutsideRootError, RequestError, TableExistsError
+from engine.errors import ExpressionError, PathOutsideRootError, RequestError, TableExistsError
 from lakeui.catalog.command_tables import names_others
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
@@ -442,3 +442,34 @@ def test_a_script_does_not_guess_which_table_is_called_t(table, maintainer):
     for accepted in (hidden, script.replace(step, "DELETE FROM t WHERE id IN (SELECT id FROM t)")):
         assert request_job(table=table, sql=accepted, requested_by=maintainer).pk
     assert request_job(table=archive, sql=step, requested_by=maintainer).pk
+
+
+def test_what_only_spark_would_fill_in_is_refused_at_the_request(table, maintainer):
+    table.schema = SCHEMA
+    table.save()
+    source = Table.objects.create(
+        name="src", uri=str(Path(table.uri).parent / "src"), schema=SCHEMA
+    )
+    selects = (
+        "SELECT _metadata.file_size AS id FROM src",
+        "SELECT src._MetaData.row_index AS id FROM src",
+        "SELECT id FROM src WHERE `_metadata`.file_name = 'x'",
+        "SELECT id FROM (SELECT id, _metadata FROM src)",
+        "WITH q AS (SELECT _metadata.file_size AS id FROM src) SELECT id FROM q",
+        "SELECT ${spark.app.id} AS id FROM src",
+        "SELECT id AS `${env:HOME}` FROM src",
+        "SELECT id FROM `${spark.app.name}`",
+    )
+    statements = (f"INSERT INTO sales.orders {select}" for select in selects)
+    merged = (
+        f"MERGE INTO sales.orders t USING ({selects[0]}) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    for sql in (*statements, merged):
+        with pytest.raises(ExpressionError, match=r"_[mM]eta[dD]ata|\$\{"):
+            request_job(table=table, sql=sql, requested_by=maintainer)
+    text = "INSERT INTO sales.orders SELECT id FROM src WHERE '${x}' = '_metadata'"
+    assert request_job(table=table, sql=text, requested_by=maintainer).pk
+    source.schema = SCHEMA.replace('"id"', '"_metadata"')
+    source.save()
+    own = "INSERT INTO sales.orders SELECT _metadata AS id FROM src"
+    assert request_job(table=table, sql=own, requested_by=maintainer).pk

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,13 +12,27 @@ from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
-from engine.errors import RequestError
+from engine.errors import RequestError, StorageError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.catalog.roots import check_source_uri
-from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
+from lakeui.jobs.errors import (
+    NotPermittedError,
+    ReadOnlyError,
+    TooManyPreviewsError,
+    UploadQuotaError,
+)
 from lakeui.jobs.models import Job, Upload
-from lakeui.jobs.uploads import remove_unused, store_upload
+from lakeui.jobs.uploads import (
+    PREVIEWS,
+    PREVIEWS_PER_PERSON,
+    guess_source,
+    keep_upload,
+    remove_unused,
+    sample_upload,
+    store_upload,
+    take_place,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -75,6 +90,54 @@ def test_two_uploads_of_one_name_do_not_meet(home, operator):
 def test_a_format_that_no_source_has_is_refused(home, operator, name):
     with pytest.raises(RequestError, match="format"):
         store_upload(SimpleUploadedFile(name, b"1"), operator)
+
+
+def test_the_files_of_one_person_fill_their_quota_and_nobody_elses(home, operator, settings):
+    settings.UPLOAD_BYTES_PER_PERSON = 10
+    first = store_upload(SimpleUploadedFile("a.csv", b"1" * 7), operator)
+    for size in (4, 11):
+        with pytest.raises(UploadQuotaError, match="7 of 10 bytes"):
+            store_upload(SimpleUploadedFile("b.csv", b"1" * size), operator)
+    assert [place.name for place in home.iterdir()] == [Path(first).parent.name]
+    store_upload(SimpleUploadedFile("c.csv", b"1" * 3), operator)
+    other = User.objects.create_user("other")
+    other.groups.add(Group.objects.get(name="operator"))
+    assert store_upload(SimpleUploadedFile("d.csv", b"1" * 10), other)
+    Upload.objects.filter(owner=operator).update(sent_at=timezone.now() - timedelta(days=30))
+    remove_unused()
+    assert store_upload(SimpleUploadedFile("e.csv", b"1" * 10), operator)
+
+
+def test_a_file_that_the_disk_refuses_takes_nothing_of_the_quota(home, operator):
+    home.write_text("a file in the place of the directory")
+    with pytest.raises(StorageError):
+        store_upload(SimpleUploadedFile("a.csv", b"1"), operator)
+    assert not Upload.objects.exists()
+
+
+def test_previews_are_limited_for_each_person_and_for_all(home, operator):
+    people = [operator, *(User.objects.create_user(f"other {n}") for n in range(PREVIEWS))]
+    upload = keep_upload(SimpleUploadedFile("a.csv", b"id\n1\n"), operator)
+    with ExitStack() as held:
+
+        def take(person):
+            held.enter_context(take_place(f"person-{person.pk}", PREVIEWS_PER_PERSON))
+            held.enter_context(take_place("all", PREVIEWS))
+
+        def sample(person):
+            return sample_upload(upload, guess_source(upload), {}, person)
+
+        for _ in range(PREVIEWS_PER_PERSON):
+            assert sample(operator).rows
+            take(operator)
+        with pytest.raises(TooManyPreviewsError):
+            sample(operator)
+        for person in people[1 : 1 + PREVIEWS - PREVIEWS_PER_PERSON]:
+            assert sample(person).rows
+            take(person)
+        with pytest.raises(TooManyPreviewsError):
+            sample(people[-1])
+    assert sample_upload(upload, guess_source(upload), {}, operator).rows
 
 
 def test_an_empty_or_too_large_file_is_refused(home, operator, settings):

@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Discovery, Table, UnregisteredTable
 from lakeui.conflicts.models import Erasure
-from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.models import Job, PeriodicTurn, Schedule
+from lakeui.jobs.turns import BEAT
 from lakeui.monitoring.alerting.watch import AlertRound
 from lakeui.monitoring.attention import CONDITIONS
 from lakeui.monitoring.conditions import Condition
@@ -87,6 +88,11 @@ def lose_worker(now):
     )  # fmt: skip
 
 
+def silence_beat(now):
+    make_table()
+    PeriodicTurn.objects.create(name=BEAT, expires_at=now - LONG_AGO)
+
+
 def write_small_files(_now):
     make_table(file_count=100, small_file_count=80)
 
@@ -117,6 +123,7 @@ CASES: dict[Condition, Callable] = {
     Condition.FAILING_SCHEDULE: fail_schedule,
     Condition.JOBS_WAIT: keep_job_waiting,
     Condition.WORKER_SILENT: lose_worker,
+    Condition.BEAT_SILENT: silence_beat,
     Condition.SMALL_FILES: write_small_files,
     Condition.VACUUM_DUE: leave_dead_files,
     Condition.MIRROR_QUIET: stop_mirror,
@@ -172,7 +179,8 @@ def test_five_readers_tell_a_condition_alike_and_one_mute_silences_all(condition
     told = titles_by_reader(client, condition)
     assert len(told["attention"]) == 1
     assert all(titles == told["attention"] for titles in told.values()), told
-    table = None if condition == Condition.NEW_TABLES else Table.objects.get()
+    names_none = condition in {Condition.NEW_TABLES, Condition.BEAT_SILENT}
+    table = None if names_none else Table.objects.get()
     Mute.objects.create(about=condition, table=table, until=now + LONG_AGO)
     assert titles_by_reader(client, condition) == {reader: set() for reader in told}
 

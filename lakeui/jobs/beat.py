@@ -9,14 +9,16 @@ import logging
 from datetime import datetime, timedelta
 
 from celery.schedules import schedstate
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 
 from engine.clock import Clock, SystemClock
+from lakeui.jobs.turns import renew_beat
 
 logger = logging.getLogger(__name__)
 
 DATABASE_PAUSE_S = 2.0
+REPORT_MS = 10_000
 SLACK = timedelta(seconds=5)
 """Clocks are slewed by less."""
 
@@ -39,6 +41,7 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
     Entry = Entry
     clock: Clock = SystemClock()
     _latest_ms = 0
+    _reported_ms = 0
 
     def connect(self) -> None:
         """Connect to the database.
@@ -59,11 +62,22 @@ class Beat(DatabaseScheduler):  # type: ignore[misc]  # it comes without types
                 self.clock.pause(DATABASE_PAUSE_S)
         super().setup_schedule()
 
+    def report(self) -> None:
+        """Record that beat lives; without a database, the next report does."""
+        try:
+            renew_beat()
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("Beat cannot report to the database: %s", error)
+            connection.close()
+
     def tick(self, *args: object, **kwargs: object) -> float:
         """Run one turn, by the clock's present time."""
         now_ms = self.clock.now_ms()
         if now_ms < self._latest_ms - SLACK / timedelta(milliseconds=1):
             self._heap, self._last_timestamp, self._initial_read = None, None, True
         self._latest_ms = now_ms
+        if abs(now_ms - self._reported_ms) >= REPORT_MS:
+            self._reported_ms = now_ms
+            self.report()
         seconds: float = super().tick(*args, **kwargs)
         return seconds

@@ -5,11 +5,13 @@ from datetime import timedelta
 import pytest
 from celery import Celery
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from lakeui.beat import Beat
+from lakeui.jobs.beat import REPORT_MS, Beat
+from lakeui.jobs.models import PeriodicTurn
+from lakeui.jobs.turns import BEAT_SILENCE, beat_seen_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,3 +97,22 @@ def test_a_start_while_the_database_is_away_waits_for_it(app, clock):
 
     assert turns(Away(app, clock)) == {"a", "b"}
     assert clock.pauses == 3
+
+
+def test_beat_says_that_it_lives_and_outlives_a_database_that_is_away(app, clock):
+    def refuse(execute, sql, params, many, context):
+        if "periodicturn" in sql:
+            raise OperationalError
+        return execute(sql, params, many, context)
+
+    assert beat_seen_at() is None
+    beat = Recorded(app, clock)
+    with connection.execute_wrapper(refuse):
+        beat.tick()
+    assert beat_seen_at() is None
+    clock.by = timedelta(milliseconds=REPORT_MS)
+    beat.tick()
+    assert timezone.now() - beat_seen_at() < BEAT_SILENCE
+    PeriodicTurn.objects.update(expires_at=None)
+    beat.tick()
+    assert beat_seen_at() is None, "it says so from time to time"
