@@ -34,6 +34,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is requested
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     module, attribute = _HOMES[name]
+    if module.startswith("engine.delta"):
+        import_module("engine.spark")  # it says what to install where PySpark is missing
     return getattr(import_module(module), attribute)
 
 

@@ -25,6 +25,34 @@ def test_the_engine_imports_without_the_packages_of_the_server():
     assert int(ended.stdout) > 200
 
 
+def test_the_library_and_the_client_import_without_pyspark_and_statements_say_what_to_install():
+    code = """
+import importlib, pkgutil, sys
+for name in ("pyspark", "pandas"):
+    sys.modules[name] = None
+import engine, lakeui.client
+over = ("engine.spark", "engine.operations", "engine.delta.")
+names = [module.name for module in pkgutil.walk_packages(engine.__path__, "engine.", str)]
+for name in names:
+    if not name.startswith(over):
+        importlib.import_module(name)
+print(len(names))
+for name in ("engine.spark.session", "engine.operations.run", "engine.delta"):
+    try:
+        importlib.import_module(name).DeltaTable
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr == ""
+    count, *messages = ended.stdout.splitlines()
+    assert int(count) > 100
+    assert len(messages) == 3
+    assert all("pip install 'lakeui[spark]'" in message for message in messages)
+
+
 def test_nobody_loads_pandas_who_opens_no_frame():
     """Which Arrow does as it takes its first value of Python: half as much time and memory again."""
     code = "import lakeui.asgi, lakeui.urls, engine.table, sys; print('pandas' in sys.modules)"

@@ -9,11 +9,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_bytes
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.services import ROOT
 
+EXTRAS = ("", "bench", "client", "lineage", "server", "spark", "test", "tracing")
 IGNORED = shutil.ignore_patterns("__pycache__")
 PROGRAM = """
 import django
@@ -24,6 +27,13 @@ client = Client(headers={"host": "localhost"})
 places = ("/livez", "/readyz", "/login/", "/api/v1/schema/", "/static/tokens.css")
 print(lakeui.__file__, *(client.get(place).status_code for place in places))
 """
+
+
+def names_needed(metadata, extra):
+    """Return the packages that an extra of the wheel brings."""
+    texts = message_from_bytes(metadata).get_all("Requires-Dist")
+    needed = (Requirement(text) for text in texts)
+    return {one.name for one in needed if not one.marker or one.marker.evaluate({"extra": extra})}
 
 
 @pytest.mark.timeout(180)
@@ -57,20 +67,22 @@ def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path):
     with zipfile.ZipFile(wheel) as files:
         files.extractall(site)
         entries = files.read(next(n for n in files.namelist() if n.endswith("entry_points.txt")))
+        metadata = files.read(next(n for n in files.namelist() if n.endswith("/METADATA")))
     assert b"lakeui = lakeui.__main__:main" in entries
-    home = tmp_path / "home"
+    assert {"msgspec", "httpx"} <= names_needed(metadata, "client")
+    with_spark = {extra for extra in EXTRAS if "pyspark" in names_needed(metadata, extra)}
+    assert with_spark == {"server", "spark", "test"}
     given = {
         "PYTHONPATH": str(site),
-        "HOME": str(home),
+        "HOME": str(tmp_path),
         "SECRET_KEY": "only for this test, and long enough to be taken for one",
         "DATABASE_URL": f"sqlite:///{tmp_path / 'lakeui.sqlite3'}",
         "BROKER_URL": "memory://",
         "ALLOWED_HOSTS": "localhost",
         "DJANGO_SETTINGS_MODULE": "lakeui.settings",
     }
-    home.mkdir()
     run("-m", "lakeui", "migrate", "--verbosity", "0", **given)
     run("-m", "lakeui", "collectstatic", "--noinput", "--verbosity", "0", **given)
-    assert (home / ".lakeui" / "static" / "tokens.css").is_file()
+    assert (tmp_path / ".lakeui" / "static" / "tokens.css").is_file()
     answers = run("-c", PROGRAM, **given).split()[-6:]
     assert answers == [str(site / "lakeui" / "__init__.py"), *["200"] * 5]
