@@ -1,6 +1,6 @@
-"""Commit provenance: author, operation and metrics (protocol: Commit Provenance Information).
+"""Actions that describe the log itself: the author of a commit, and the parts of a checkpoint.
 
-Actions only found in checkpoints (protocol: V2 Checkpoint Metadata, Sidecar File).
+Protocol: Commit Provenance Information, V2 Checkpoint Metadata, Sidecar File.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
-"""Actions on files (protocol: Add File and Remove File, Add CDC File).
+"""Actions on files, with the descriptor of a deletion vector.
 
-Paths are as in the log: percent-encoded, relative to the table or absolute.
-Partition values are the log's strings; null and "" both mean null.
+Paths are as in the log: percent-encoded, relative to the table or absolute. Partition values are
+the log's strings; null and "" both mean null.
 
-The descriptor of a deletion vector (protocol: Deletion Vector Descriptor Schema).
+Protocol: Add File and Remove File, Add CDC File, Deletion Vector Descriptor Schema.
 """
 
 import msgspec

@@ -1,7 +1,4 @@
-"""Column definitions: fields of a schema as SQL, including their metadata.
-
-DEFAULT as a value: the column's default in the table, else null.
-"""
+"""Column definitions as SQL, and the values that DEFAULT stands for in a statement."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Commands for table definitions: create and set properties.
-
-CREATE TABLE … SHALLOW CLONE and DEEP CLONE: a new table with the files of another one.
-"""
+"""Commands for table definitions: create, clone, set and unset properties."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,6 +104,67 @@ class Create(Command):
 
 
 @dataclass(frozen=True)
+class Clone(Command):
+    """A table over the files of a version of another one, or over copies of them."""
+
+    kind: ClassVar[str] = "clone"
+    help: ClassVar[str] = (
+        "Make the table a clone of another table. A shallow clone shares the files, a deep "
+        "clone copies them."
+    )
+    source_table: str = parameter("Clone of", "text", help="The name or location of a Delta table.")
+    version: int | None = parameter(
+        "At version", "integer", default=None, minimum=0, help="The latest version by default."
+    )
+    timestamp: str | None = parameter(
+        "At time",
+        "timestamp",
+        default=None,
+        help="The version that was current at this time, in UTC.",
+    )
+    if_not_exists: bool = parameter(
+        "IF NOT EXISTS: only if there is no table",
+        "boolean",
+        default=False,
+        help="If the table exists, nothing is done.",
+    )
+    replace: bool = parameter(
+        "Replace", "boolean", default=False, help="Replace an existing table, including its schema."
+    )
+    deep: bool = parameter(
+        "Copy the files",
+        "boolean",
+        default=False,
+        help="The clone then does not depend on its source. With replace, cloning again "
+        "copies only new files.",
+    )
+
+    @property
+    def operation(self) -> Operation:
+        """The operation: only OR REPLACE replaces an existing table."""
+        return CLONE if self.replace else CLONE_TO_NEW
+
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
+        """Refuse invalid parameters; the schema of an existing table does not matter."""
+        if not self.source_table:
+            what = "The clone has no source."
+            raise RequestError(what, "Name the table to clone.", field="source_table")
+        if self.if_not_exists and self.replace:
+            what = "IF NOT EXISTS and OR REPLACE cannot be combined."
+            raise RequestError(what, "Choose one.", field="replace")
+        check_point(self.version, self.timestamp, "CLONE")
+
+    def statement(self) -> str:
+        """Render the command as SQL; `parse_statement` returns an equal command."""
+        head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
+        guard = " IF NOT EXISTS" if self.if_not_exists else ""
+        point = point_sql(self.version, self.timestamp)
+        source = f"{table_sql(self.source_table)} {point}".rstrip()
+        depth = "DEEP" if self.deep else "SHALLOW"
+        return f"{head}{guard} {table_sql(self.table)} {depth} CLONE {source}"
+
+
+@dataclass(frozen=True)
 class SetProperties(Command):
     """Set table properties."""
 
@@ -166,64 +224,3 @@ def _check_properties(properties: Mapping[str, str]) -> None:
     for key, text in properties.items():
         if constraint_name(key) is not None:
             check_calls(text)
-
-
-@dataclass(frozen=True)
-class Clone(Command):
-    """A table over the files of a version of another one, or over copies of them."""
-
-    kind: ClassVar[str] = "clone"
-    help: ClassVar[str] = (
-        "Make the table a clone of another table. A shallow clone shares the files, a deep "
-        "clone copies them."
-    )
-    source_table: str = parameter("Clone of", "text", help="The name or location of a Delta table.")
-    version: int | None = parameter(
-        "At version", "integer", default=None, minimum=0, help="The latest version by default."
-    )
-    timestamp: str | None = parameter(
-        "At time",
-        "timestamp",
-        default=None,
-        help="The version that was current at this time, in UTC.",
-    )
-    if_not_exists: bool = parameter(
-        "IF NOT EXISTS: only if there is no table",
-        "boolean",
-        default=False,
-        help="If the table exists, nothing is done.",
-    )
-    replace: bool = parameter(
-        "Replace", "boolean", default=False, help="Replace an existing table, including its schema."
-    )
-    deep: bool = parameter(
-        "Copy the files",
-        "boolean",
-        default=False,
-        help="The clone then does not depend on its source. With replace, cloning again "
-        "copies only new files.",
-    )
-
-    @property
-    def operation(self) -> Operation:
-        """The operation: only OR REPLACE replaces an existing table."""
-        return CLONE if self.replace else CLONE_TO_NEW
-
-    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
-        """Refuse invalid parameters; the schema of an existing table does not matter."""
-        if not self.source_table:
-            what = "The clone has no source."
-            raise RequestError(what, "Name the table to clone.", field="source_table")
-        if self.if_not_exists and self.replace:
-            what = "IF NOT EXISTS and OR REPLACE cannot be combined."
-            raise RequestError(what, "Choose one.", field="replace")
-        check_point(self.version, self.timestamp, "CLONE")
-
-    def statement(self) -> str:
-        """Render the command as SQL; `parse_statement` returns an equal command."""
-        head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
-        guard = " IF NOT EXISTS" if self.if_not_exists else ""
-        point = point_sql(self.version, self.timestamp)
-        source = f"{table_sql(self.source_table)} {point}".rstrip()
-        depth = "DEEP" if self.deep else "SHALLOW"
-        return f"{head}{guard} {table_sql(self.table)} {depth} CLONE {source}"

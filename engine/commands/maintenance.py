@@ -1,6 +1,6 @@
 """Maintenance commands: optimize, reorg, vacuum, restore.
 
-A version of a table as named in commands: by number, or by a time.
+A version is named by its number or by a time.
 """
 
 from dataclasses import dataclass
@@ -14,31 +14,6 @@ from engine.expressions.literals import parse_timestamp
 from engine.expressions.render import quote_string
 from engine.schema.types import StructType
 from engine.vocabulary import OPTIMIZE, REORG, UPGRADE, ZORDER, Operation
-
-
-def check_point(version: int | None, timestamp: str | None, command: str) -> None:
-    """Refuse an invalid version or time; neither of both is allowed and means the latest.
-
-    Raises:
-        RequestError: both are given, the version is negative, or the text is not a time.
-    """
-    if version is not None and timestamp is not None:
-        what = f"{command} cannot have both a version and a time."
-        raise RequestError(what, "Remove one of them.", field="version")
-    if version is not None and version < 0:
-        what = f"{command} cannot go to version {version}."
-        raise RequestError(what, "Versions begin at 0.", field="version")
-    if timestamp is not None and parse_timestamp(timestamp) is None:
-        what = f"{timestamp[:100]!r} is not a time."
-        raise RequestError(what, "Write it as 2026-11-02 12:00:00.", field="timestamp")
-
-
-def point_sql(version: int | None, timestamp: str | None) -> str:
-    """Render `VERSION AS OF n` or `TIMESTAMP AS OF 'time'`; "" for the latest."""
-    if timestamp is not None:
-        return f"TIMESTAMP AS OF {quote_string(timestamp)}"
-    return "" if version is None else f"VERSION AS OF {version}"
-
 
 MIN_FILES = 2
 MAX_RETENTION_HOURS = 24 * 365 * 100
@@ -244,3 +219,27 @@ class Restore(Command):
         """Render the command as SQL; `parse_statement` returns an equal command."""
         point = point_sql(self.version, self.timestamp)
         return f"RESTORE TABLE {table_sql(self.table)} TO {point}"
+
+
+def check_point(version: int | None, timestamp: str | None, command: str) -> None:
+    """Refuse an invalid version or time; neither of both is allowed and means the latest.
+
+    Raises:
+        RequestError: both are given, the version is negative, or the text is not a time.
+    """
+    if version is not None and timestamp is not None:
+        what = f"{command} cannot have both a version and a time."
+        raise RequestError(what, "Remove one of them.", field="version")
+    if version is not None and version < 0:
+        what = f"{command} cannot go to version {version}."
+        raise RequestError(what, "Versions begin at 0.", field="version")
+    if timestamp is not None and parse_timestamp(timestamp) is None:
+        what = f"{timestamp[:100]!r} is not a time."
+        raise RequestError(what, "Write it as 2026-11-02 12:00:00.", field="timestamp")
+
+
+def point_sql(version: int | None, timestamp: str | None) -> str:
+    """Render `VERSION AS OF n` or `TIMESTAMP AS OF 'time'`; "" for the latest."""
+    if timestamp is not None:
+        return f"TIMESTAMP AS OF {quote_string(timestamp)}"
+    return "" if version is None else f"VERSION AS OF {version}"

@@ -1,12 +1,7 @@
-"""MERGE: its clauses, and their meaning over a target and a source.
+"""MERGE: its clauses as a command, and their meaning as trees over a target and a source.
 
-Columns of the target have the relation "target", those of the source "source".
-
-A MERGE as trees: conditions and assignments of its clauses over a target and a source.
-
-Columns of the target have the relation "target", those of the source "source".
-
-Assignment of a struct field by field, keeping fields missing from the new value.
+`Merge` holds texts. `Merge.analyse` checks them against the schemas and returns an `AnalysedMerge`,
+in which columns of the target have the relation "target" and those of the source "source".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,166 +47,6 @@ WHEN_SQL = {
     NOT_MATCHED: "NOT MATCHED",
     BY_SOURCE: "NOT MATCHED BY SOURCE",
 }
-
-
-def clause_words(number: int, when: str) -> str:
-    """Describe a clause by number and kind, for messages."""
-    return f"clause {number} (WHEN {WHEN_SQL[when]})"
-
-
-def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
-    """Return both sides of `=` or `<=>` between target and source, the target's first; else None."""
-    if not (isinstance(part, Call) and part.function in {"=", "<=>"}):
-        return None
-    mine, theirs = part.arguments
-    if relations_of(mine) == {"source"}:
-        mine, theirs = theirs, mine
-    is_between = relations_of(mine) == {"target"} and relations_of(theirs) == {"source"}
-    return (mine, theirs) if is_between else None
-
-
-def plain_equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
-    """Return the sides of an `=`, like `equal_sides`, where null matches nothing."""
-    return equal_sides(part) if isinstance(part, Call) and part.function == "=" else None
-
-
-@dataclass(frozen=True)
-class AnalysedClause:
-    """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
-
-    when: str
-    action: str
-    condition: Expression | None
-    assignments: Mapping[tuple[str, ...], Expression]
-    number: int = 1
-    fills_fields: bool = False
-
-    @property
-    def words(self) -> str:
-        """The clause's number and kind, for messages."""
-        return clause_words(self.number, self.when)
-
-    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
-        """Rewrite every tree of this clause."""
-        condition = None if self.condition is None else change(self.condition)
-        values = {path: change(value) for path, value in self.assignments.items()}
-        return replace(self, condition=condition, assignments=values)
-
-
-@dataclass(frozen=True)
-class AnalysedMerge:
-    """A MERGE as trees."""
-
-    on: Expression
-    clauses: tuple[AnalysedClause, ...]
-
-    @property
-    def reads_whole_target(self) -> bool:
-        """Whether NOT MATCHED BY SOURCE makes every target row count."""
-        return any(clause.when == BY_SOURCE for clause in self.clauses)
-
-    def collect_by_source_conditions(self) -> tuple[Expression, ...] | None:
-        """Return the conditions of NOT MATCHED BY SOURCE; None if a clause reaches every row."""
-        conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
-        stated = tuple(condition for condition in conditions if condition is not None)
-        return stated if len(stated) == len(conditions) else None
-
-    @property
-    def inserts_only(self) -> bool:
-        """Whether no clause changes existing rows; the target is still read."""
-        return all(clause.when == NOT_MATCHED for clause in self.clauses)
-
-    @property
-    def only_deletes_matches(self) -> bool:
-        """Whether it does not matter how many source rows match a target row."""
-        return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
-
-    def check_single(self, table: str) -> None:
-        """Refuse several source rows for one target row, unless they can only delete it.
-
-        Raises:
-            MultipleSourceRowsError: they would change it.
-        """
-        if not self.only_deletes_matches:
-            msg = f"Several source rows match the same row of {table} and would change it."
-            remedy = "Make the source rows unique on the columns that ON compares."
-            raise MultipleSourceRowsError(msg, remedy)
-
-    def target_condition(self) -> Expression:
-        """Return the condition on target rows to read, over the table's own columns.
-
-        These are the conjuncts of ON with target columns only; TRUE if there are none, or if NOT
-        MATCHED BY SOURCE reaches every row.
-        """
-        if self.reads_whole_target:
-            return TRUE
-        parts = split_conjuncts(self.on)
-        return conjunction(drop_relations(part) for part in parts if _reads_only_target(part))
-
-    def conditions(self) -> tuple[Expression, ...]:
-        """Return ON and the conditions of its clauses."""
-        asked = (clause.condition for clause in self.clauses)
-        return (self.on, *(condition for condition in asked if condition is not None))
-
-    def values(self) -> tuple[Expression, ...]:
-        """Return the assigned values of its clauses."""
-        return tuple(value for clause in self.clauses for value in clause.assignments.values())
-
-    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
-        """Rewrite every tree of this MERGE that may involve a source row."""
-        clauses = (
-            clause if clause.when == BY_SOURCE else clause.rewrite(change)
-            for clause in self.clauses
-        )
-        return AnalysedMerge(change(self.on), tuple(clauses))
-
-    def expressions(self) -> tuple[Expression, ...]:
-        """Return every tree of the merge."""
-        return (*self.conditions(), *self.values())
-
-
-def _reads_only_target(part: Expression) -> bool:
-    if not is_deterministic(part) or has_subquery(part):
-        return False
-    return relations_of(part) <= {"target"}
-
-
-def keep_fields(old: Column, new: Column) -> Expression:
-    """Return the new value of a column, completed by missing fields from the old one.
-
-    A struct null in both stays null.
-    """
-    if not isinstance(old.type, StructType) or not _lacks_fields(old.type, new.type):
-        return new
-    fields, arguments = list[StructField](), list[Expression]()
-    for name, value in _iter_fields(old, old.type, new):
-        fields.append(StructField(name, value.type))
-        arguments += [Literal(name, STRING), value]
-    made = StructType(tuple(fields))
-    absent = (Call("isnull", (side,), BOOLEAN) for side in (old, new))
-    both_absent = Call("and", tuple(absent), BOOLEAN)
-    struct = Call("named_struct", tuple(arguments), made)
-    return Call("if", (both_absent, Literal(None, made), struct), made)
-
-
-def _iter_fields(old: Column, kind: StructType, new: Column) -> Iterator[tuple[str, Expression]]:
-    for field in kind:
-        kept = Column((*old.path, field.name), field.type, old.relation)
-        mine = new.type.get(field.name) if isinstance(new.type, StructType) else None
-        if mine is None:
-            yield field.name, kept
-        else:
-            inner = Column((*new.path, mine.name), mine.type, new.relation)
-            yield field.name, keep_fields(kept, inner)
-
-
-def _lacks_fields(target: DataType, source: DataType) -> bool:
-    """Return whether a struct has fewer fields than its target column, at any depth."""
-    if not isinstance(target, StructType) or not isinstance(source, StructType):
-        return False
-    pairs = ((field, source.get(field.name)) for field in target)
-    return any(mine is None or _lacks_fields(field.type, mine.type) for field, mine in pairs)
-
 
 _ACTIONS = {
     MATCHED: (UPDATE, UPDATE_ALL, DELETE),
@@ -375,6 +210,159 @@ class Merge(Command):
         return f"({source.query() if isinstance(source, RowsSource) else source.sql()})"
 
 
+class HiddenClauseError(RequestError, code="DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"):
+    """A WHEN MATCHED before the last has no condition."""
+
+
+class HiddenInsertError(RequestError, code="DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"):
+    """A WHEN NOT MATCHED before the last has no condition."""
+
+
+class HiddenBySourceError(
+    RequestError, code="DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
+):
+    """A WHEN NOT MATCHED BY SOURCE before the last has no condition."""
+
+
+_HIDDEN_CLAUSES = {
+    MATCHED: HiddenClauseError,
+    NOT_MATCHED: HiddenInsertError,
+    BY_SOURCE: HiddenBySourceError,
+}
+
+
+def _check_order(clauses: tuple[MergeClause, ...]) -> None:
+    for when in _ACTIONS:
+        own = [clause for clause in clauses if clause.when == when]
+        if any(earlier.condition is None for earlier in own[:-1]):
+            what = f"A WHEN {WHEN_SQL[when]} clause without a condition hides the clauses after it."
+            remedy = "Only the last clause of a kind can have no condition."
+            raise _HIDDEN_CLAUSES[when](what, remedy, field="clauses")
+
+
+def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON
+    if not isinstance(given, list | tuple) or len(given) > 100:
+        what = "clauses are a list of at most 100"
+        raise TypeError(what)
+    return tuple(clause if isinstance(clause, MergeClause) else _clause(clause) for clause in given)
+
+
+def _clause(given: Any) -> MergeClause:  # noqa: ANN401 - JSON
+    if not isinstance(given, Mapping):
+        what = "a clause is an object"
+        raise TypeError(what)
+    return MergeClause(**values_from_json(MergeClause, given, {}))
+
+
+PARSE["clauses"] = _clauses
+
+
+def clause_words(number: int, when: str) -> str:
+    """Describe a clause by number and kind, for messages."""
+    return f"clause {number} (WHEN {WHEN_SQL[when]})"
+
+
+@dataclass(frozen=True)
+class AnalysedClause:
+    """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
+
+    when: str
+    action: str
+    condition: Expression | None
+    assignments: Mapping[tuple[str, ...], Expression]
+    number: int = 1
+    fills_fields: bool = False
+
+    @property
+    def words(self) -> str:
+        """The clause's number and kind, for messages."""
+        return clause_words(self.number, self.when)
+
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
+        """Rewrite every tree of this clause."""
+        condition = None if self.condition is None else change(self.condition)
+        values = {path: change(value) for path, value in self.assignments.items()}
+        return replace(self, condition=condition, assignments=values)
+
+
+@dataclass(frozen=True)
+class AnalysedMerge:
+    """A MERGE as trees."""
+
+    on: Expression
+    clauses: tuple[AnalysedClause, ...]
+
+    @property
+    def reads_whole_target(self) -> bool:
+        """Whether NOT MATCHED BY SOURCE makes every target row count."""
+        return any(clause.when == BY_SOURCE for clause in self.clauses)
+
+    def collect_by_source_conditions(self) -> tuple[Expression, ...] | None:
+        """Return the conditions of NOT MATCHED BY SOURCE; None if a clause reaches every row."""
+        conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
+        stated = tuple(condition for condition in conditions if condition is not None)
+        return stated if len(stated) == len(conditions) else None
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether no clause changes existing rows; the target is still read."""
+        return all(clause.when == NOT_MATCHED for clause in self.clauses)
+
+    @property
+    def only_deletes_matches(self) -> bool:
+        """Whether it does not matter how many source rows match a target row."""
+        return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
+
+    def check_single(self, table: str) -> None:
+        """Refuse several source rows for one target row, unless they can only delete it.
+
+        Raises:
+            MultipleSourceRowsError: they would change it.
+        """
+        if not self.only_deletes_matches:
+            msg = f"Several source rows match the same row of {table} and would change it."
+            remedy = "Make the source rows unique on the columns that ON compares."
+            raise MultipleSourceRowsError(msg, remedy)
+
+    def target_condition(self) -> Expression:
+        """Return the condition on target rows to read, over the table's own columns.
+
+        These are the conjuncts of ON with target columns only; TRUE if there are none, or if NOT
+        MATCHED BY SOURCE reaches every row.
+        """
+        if self.reads_whole_target:
+            return TRUE
+        parts = split_conjuncts(self.on)
+        return conjunction(drop_relations(part) for part in parts if _reads_only_target(part))
+
+    def conditions(self) -> tuple[Expression, ...]:
+        """Return ON and the conditions of its clauses."""
+        asked = (clause.condition for clause in self.clauses)
+        return (self.on, *(condition for condition in asked if condition is not None))
+
+    def values(self) -> tuple[Expression, ...]:
+        """Return the assigned values of its clauses."""
+        return tuple(value for clause in self.clauses for value in clause.assignments.values())
+
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
+        """Rewrite every tree of this MERGE that may involve a source row."""
+        clauses = (
+            clause if clause.when == BY_SOURCE else clause.rewrite(change)
+            for clause in self.clauses
+        )
+        return AnalysedMerge(change(self.on), tuple(clauses))
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return every tree of the merge."""
+        return (*self.conditions(), *self.values())
+
+
+def _reads_only_target(part: Expression) -> bool:
+    if not is_deterministic(part) or has_subquery(part):
+        return False
+    return relations_of(part) <= {"target"}
+
+
 class _MergeSides:
     def __init__(
         self,
@@ -452,48 +440,54 @@ class _MergeSides:
         return assignments
 
 
-class HiddenClauseError(RequestError, code="DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"):
-    """A WHEN MATCHED before the last has no condition."""
+def equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
+    """Return both sides of `=` or `<=>` between target and source, the target's first; else None."""
+    if not (isinstance(part, Call) and part.function in {"=", "<=>"}):
+        return None
+    mine, theirs = part.arguments
+    if relations_of(mine) == {"source"}:
+        mine, theirs = theirs, mine
+    is_between = relations_of(mine) == {"target"} and relations_of(theirs) == {"source"}
+    return (mine, theirs) if is_between else None
 
 
-class HiddenInsertError(RequestError, code="DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION"):
-    """A WHEN NOT MATCHED before the last has no condition."""
+def plain_equal_sides(part: Expression) -> tuple[Expression, Expression] | None:
+    """Return the sides of an `=`, like `equal_sides`, where null matches nothing."""
+    return equal_sides(part) if isinstance(part, Call) and part.function == "=" else None
 
 
-class HiddenBySourceError(
-    RequestError, code="DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
-):
-    """A WHEN NOT MATCHED BY SOURCE before the last has no condition."""
+def keep_fields(old: Column, new: Column) -> Expression:
+    """Return the new value of a column, completed by missing fields from the old one.
+
+    A struct null in both stays null.
+    """
+    if not isinstance(old.type, StructType) or not _lacks_fields(old.type, new.type):
+        return new
+    fields, arguments = list[StructField](), list[Expression]()
+    for name, value in _iter_fields(old, old.type, new):
+        fields.append(StructField(name, value.type))
+        arguments += [Literal(name, STRING), value]
+    made = StructType(tuple(fields))
+    absent = (Call("isnull", (side,), BOOLEAN) for side in (old, new))
+    both_absent = Call("and", tuple(absent), BOOLEAN)
+    struct = Call("named_struct", tuple(arguments), made)
+    return Call("if", (both_absent, Literal(None, made), struct), made)
 
 
-_HIDDEN_CLAUSES = {
-    MATCHED: HiddenClauseError,
-    NOT_MATCHED: HiddenInsertError,
-    BY_SOURCE: HiddenBySourceError,
-}
+def _iter_fields(old: Column, kind: StructType, new: Column) -> Iterator[tuple[str, Expression]]:
+    for field in kind:
+        kept = Column((*old.path, field.name), field.type, old.relation)
+        mine = new.type.get(field.name) if isinstance(new.type, StructType) else None
+        if mine is None:
+            yield field.name, kept
+        else:
+            inner = Column((*new.path, mine.name), mine.type, new.relation)
+            yield field.name, keep_fields(kept, inner)
 
 
-def _check_order(clauses: tuple[MergeClause, ...]) -> None:
-    for when in _ACTIONS:
-        own = [clause for clause in clauses if clause.when == when]
-        if any(earlier.condition is None for earlier in own[:-1]):
-            what = f"A WHEN {WHEN_SQL[when]} clause without a condition hides the clauses after it."
-            remedy = "Only the last clause of a kind can have no condition."
-            raise _HIDDEN_CLAUSES[when](what, remedy, field="clauses")
-
-
-def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON
-    if not isinstance(given, list | tuple) or len(given) > 100:
-        what = "clauses are a list of at most 100"
-        raise TypeError(what)
-    return tuple(clause if isinstance(clause, MergeClause) else _clause(clause) for clause in given)
-
-
-def _clause(given: Any) -> MergeClause:  # noqa: ANN401 - JSON
-    if not isinstance(given, Mapping):
-        what = "a clause is an object"
-        raise TypeError(what)
-    return MergeClause(**values_from_json(MergeClause, given, {}))
-
-
-PARSE["clauses"] = _clauses
+def _lacks_fields(target: DataType, source: DataType) -> bool:
+    """Return whether a struct has fewer fields than its target column, at any depth."""
+    if not isinstance(target, StructType) or not isinstance(source, StructType):
+        return False
+    pairs = ((field, source.get(field.name)) for field in target)
+    return any(mine is None or _lacks_fields(field.type, mine.type) for field, mine in pairs)

@@ -1,7 +1,4 @@
-"""ALTER TABLE and COMMENT ON: from tokens to commands.
-
-Column definitions and types in statements.
-"""
+"""Parsing of ALTER TABLE, COMMENT ON and column definitions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,120 +31,6 @@ from engine.schema.text_lengths import TEXT_TYPE, drop_limits, render_declared_t
 from engine.schema.types import StructField, StructType
 
 _DEFAULT_STOPS = ("NOT", "COMMENT", "GENERATED", "FIRST", "AFTER", "CONSTRAINT")
-
-
-def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...], dict[str, str]]:
-    """Parse the columns in parentheses, and CHECK constraints as properties.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
-    cursor.need("(")
-    fields: list[StructField] = []
-    constraints: dict[str, str] = {}
-    while True:
-        if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
-            raise _informational(cursor)
-        if cursor.take("CONSTRAINT"):
-            name = cursor.name()
-            constraints[f"{CONSTRAINT_PREFIX}{name.lower()}"] = check(cursor)
-        else:
-            fields.append(column_definition(cursor))
-        if cursor.take(")"):
-            return tuple(fields), constraints
-        cursor.need(",")
-
-
-def check(cursor: StatementCursor) -> str:
-    """CHECK (condition), as text.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
-    if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
-        raise _informational(cursor)
-    cursor.need("CHECK", "(")
-    condition = cursor.take_until(")")
-    cursor.need(")")
-    return condition
-
-
-def _informational(cursor: StatementCursor) -> StatementError:
-    what = f"{cursor.peek()} KEY is informational and is not stored in a Delta table's log."
-    remedy = "Remove it, and declare the key in the catalog."
-    return StatementError(what, remedy, position=cursor.position)
-
-
-def column_definition(cursor: StatementCursor) -> StructField:
-    """Name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text'].
-
-    Raises:
-        StatementError: something else is ahead.
-    """
-    name = cursor.name()
-    declared = read_type(cursor)
-    data_type = drop_limits(declared)
-    nullable, metadata = True, dict[str, Any]()
-    if declared != data_type:
-        metadata[TEXT_TYPE] = render_declared_type(declared)
-    while True:
-        if cursor.take("NOT", "NULL"):
-            nullable = False
-        elif cursor.take("COMMENT"):
-            metadata[COMMENT] = cursor.string("a comment")
-        elif cursor.take("DEFAULT"):
-            metadata[DEFAULT] = cursor.take_until(",", ")", *_DEFAULT_STOPS)
-        elif cursor.take("GENERATED"):
-            metadata.update(_parse_generated(cursor))
-        elif cursor.peek() in {"CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "COLLATE"}:
-            raise _column_option_error(cursor)
-        else:
-            return StructField(name, data_type, nullable, metadata)
-
-
-def _column_option_error(cursor: StatementCursor) -> StatementError:
-    """Build the error for a column option Spark allows and this grammar does not."""
-    if cursor.peek() == "CHECK":
-        what = "A CHECK inside a column definition is not supported."
-        remedy = "Put it after the columns: CONSTRAINT name CHECK (condition)."
-    elif cursor.peek() == "COLLATE":
-        what = "COLLATE is not supported: strings are compared by their bytes."
-        remedy = "Remove it, and compare lower(column)."
-    else:
-        return _informational(cursor)
-    return StatementError(what, remedy, position=cursor.position)
-
-
-def _parse_generated(cursor: StatementCursor) -> dict[str, Any]:
-    explicit = cursor.take("BY", "DEFAULT")
-    if not explicit:
-        cursor.need("ALWAYS")
-    cursor.need("AS")
-    if cursor.take("IDENTITY"):
-        return _identity(cursor, explicit=explicit)
-    if explicit:
-        cursor.refuse("IDENTITY was expected")
-    cursor.need("(")
-    expression = cursor.take_until(")")
-    cursor.need(")")
-    return {GENERATION: expression}
-
-
-def _identity(cursor: StatementCursor, *, explicit: bool) -> dict[str, Any]:
-    start, step = 1, 1
-    if cursor.take("("):
-        while not cursor.take(")"):
-            if cursor.take("START", "WITH"):
-                start = cursor.integer()
-            else:
-                cursor.need("INCREMENT", "BY")
-                step = cursor.integer()
-            cursor.take(",")
-    if step == 0:
-        what = "An identity column cannot increment by 0."
-        raise StatementError(what, "Use another step.", position=cursor.position)
-    return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: explicit}
-
 
 _CHANGES = frozenset({"TYPE", "COMMENT", "SET", "DROP", "FIRST", "AFTER"})
 
@@ -371,3 +254,116 @@ def comment(cursor: StatementCursor) -> SetProperties | ChangeColumn:
 def _text(cursor: StatementCursor) -> str:
     cursor.need("IS")
     return "" if cursor.take("NULL") else cursor.string("a comment")
+
+
+def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...], dict[str, str]]:
+    """Parse the columns in parentheses, and CHECK constraints as properties.
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    cursor.need("(")
+    fields: list[StructField] = []
+    constraints: dict[str, str] = {}
+    while True:
+        if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
+            raise _informational(cursor)
+        if cursor.take("CONSTRAINT"):
+            name = cursor.name()
+            constraints[f"{CONSTRAINT_PREFIX}{name.lower()}"] = check(cursor)
+        else:
+            fields.append(column_definition(cursor))
+        if cursor.take(")"):
+            return tuple(fields), constraints
+        cursor.need(",")
+
+
+def check(cursor: StatementCursor) -> str:
+    """CHECK (condition), as text.
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
+        raise _informational(cursor)
+    cursor.need("CHECK", "(")
+    condition = cursor.take_until(")")
+    cursor.need(")")
+    return condition
+
+
+def _informational(cursor: StatementCursor) -> StatementError:
+    what = f"{cursor.peek()} KEY is informational and is not stored in a Delta table's log."
+    remedy = "Remove it, and declare the key in the catalog."
+    return StatementError(what, remedy, position=cursor.position)
+
+
+def column_definition(cursor: StatementCursor) -> StructField:
+    """Name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text'].
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    name = cursor.name()
+    declared = read_type(cursor)
+    data_type = drop_limits(declared)
+    nullable, metadata = True, dict[str, Any]()
+    if declared != data_type:
+        metadata[TEXT_TYPE] = render_declared_type(declared)
+    while True:
+        if cursor.take("NOT", "NULL"):
+            nullable = False
+        elif cursor.take("COMMENT"):
+            metadata[COMMENT] = cursor.string("a comment")
+        elif cursor.take("DEFAULT"):
+            metadata[DEFAULT] = cursor.take_until(",", ")", *_DEFAULT_STOPS)
+        elif cursor.take("GENERATED"):
+            metadata.update(_parse_generated(cursor))
+        elif cursor.peek() in {"CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "COLLATE"}:
+            raise _column_option_error(cursor)
+        else:
+            return StructField(name, data_type, nullable, metadata)
+
+
+def _column_option_error(cursor: StatementCursor) -> StatementError:
+    """Build the error for a column option Spark allows and this grammar does not."""
+    if cursor.peek() == "CHECK":
+        what = "A CHECK inside a column definition is not supported."
+        remedy = "Put it after the columns: CONSTRAINT name CHECK (condition)."
+    elif cursor.peek() == "COLLATE":
+        what = "COLLATE is not supported: strings are compared by their bytes."
+        remedy = "Remove it, and compare lower(column)."
+    else:
+        return _informational(cursor)
+    return StatementError(what, remedy, position=cursor.position)
+
+
+def _parse_generated(cursor: StatementCursor) -> dict[str, Any]:
+    explicit = cursor.take("BY", "DEFAULT")
+    if not explicit:
+        cursor.need("ALWAYS")
+    cursor.need("AS")
+    if cursor.take("IDENTITY"):
+        return _identity(cursor, explicit=explicit)
+    if explicit:
+        cursor.refuse("IDENTITY was expected")
+    cursor.need("(")
+    expression = cursor.take_until(")")
+    cursor.need(")")
+    return {GENERATION: expression}
+
+
+def _identity(cursor: StatementCursor, *, explicit: bool) -> dict[str, Any]:
+    start, step = 1, 1
+    if cursor.take("("):
+        while not cursor.take(")"):
+            if cursor.take("START", "WITH"):
+                start = cursor.integer()
+            else:
+                cursor.need("INCREMENT", "BY")
+                step = cursor.integer()
+            cursor.take(",")
+    if step == 0:
+        what = "An identity column cannot increment by 0."
+        raise StatementError(what, "Use another step.", position=cursor.position)
+    return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: explicit}

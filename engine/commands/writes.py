@@ -1,10 +1,7 @@
 """Commands for rows: append, overwrite, delete, update, truncate.
 
-PARTITION (p = 1, q): constants for partition columns, and the partitions to overwrite.
-
-INSERT INTO … REPLACE USING and REPLACE ON: the new rows select the rows they replace.
-
-Options of a write for the time after its commit: compaction, overriding the table's setting.
+PARTITION and REPLACE are checked and rendered here, and so is the choice of a write to compact
+afterwards or not, which overrides the table's setting.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,172 +44,21 @@ from engine.schema.types import StructType
 from engine.schema.write_errors import SetTwiceError
 from engine.vocabulary import OVERWRITE, REPLACE_ROWS, Operation
 
-
-def partition_sql(partition: Mapping[str, str]) -> str:
-    """Render ` PARTITION (p = 1, q)`, or nothing."""
-    parts = (f"{column} = {value}" if value else column for column, value in partition.items())
-    return f" PARTITION ({', '.join(parts)})" if partition else ""
-
-
-def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
-    """Return the constants by column name, in the columns' types.
-
-    Raises:
-        RequestError: a column does not exist.
-        ExpressionError: a column cannot hold its value.
-    """
-    values: dict[str, Expression] = {}
-    for name, text in partition.items():
-        column = Scope.from_schema(schema).resolve(column_path(name))
-        if text:
-            value = _literal(name, text)
-            same = value.type == column.type
-            values[column.path[0]] = (
-                value if same else build.cast(value, column.type, lenient=False)
-            )
-    return values
-
-
-def check_times(partition: Mapping[str, str], schema: StructType) -> None:
-    """Refuse constants that another time zone than UTC makes other values.
-
-    Raises:
-        RequestError: names the column.
-    """
-    for name, text in partition.items():
-        column = Scope.from_schema(schema).resolve(column_path(name))
-        value = parse_expression(text or "NULL", StructType(), by_session=True)
-        if not isinstance(value, Literal) or is_cast_by_zone(value.type, column.type):
-            what = f"{name} = {text[:100]} in PARTITION depends on the session's time zone."
-            remedy = "Write a TIMESTAMP with its zone, such as TIMESTAMP '2026-01-31 12:00:00Z'."
-            raise RequestError(what, remedy, field="partition")
-
-
-def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:
-    """Return the condition for the partitions an overwrite replaces; None for all."""
-    values = static_values(partition, schema)
-    if not values:
-        return None
-    return conjunction(
-        build.call("<=>", (Column((name,), value.type), value)) for name, value in values.items()
-    )
-
-
-def check_partition(partition: Mapping[str, str], source: Source) -> None:
-    """Refuse values other than constants, and repeated columns.
-
-    Raises:
-        RequestError: names the column.
-        ExpressionError: a value does not parse.
-    """
-    lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
-    if len(set(lowered)) < len(lowered):
-        what = f"A column appears twice in PARTITION ({', '.join(partition)})."
-        raise RequestError(what, "List each column once.", field="partition")
-    for name, text in partition.items():
-        if text:
-            check_calls(text)
-            _literal(name, text)
-    named = source.columns if isinstance(source, RowsSource | QuerySource) else ()
-    taken = {column.lower() for column in named}
-    both = [name for name, text in partition.items() if text and name.lower() in taken]
-    if both:
-        what = f"{both[0]} has a value in PARTITION and is also in the list of columns."
-        raise RequestError(what, "Remove it from the list of columns.", field="partition")
-
-
-def _literal(name: str, text: str) -> Expression:
-    if text.strip().upper() == "DEFAULT":
-        what = f"{name} cannot be DEFAULT in PARTITION."
-        raise RequestError(what, "Write the value, or leave the column out.", field="partition")
-    value = parse_expression(text, StructType())
-    if isinstance(value, Literal) or value.type == VOID:
-        return value
-    what = f"{name} = {text[:100]} in PARTITION is not a constant."
-    raise RequestError(what, "Write a literal value.", field="partition")
-
-
 TARGET = "__lake_table"
 """The table's name in conditions rendered here."""
 _SOURCE = "__lake_new_rows"
 _FEW = 1000
 
-
-@dataclass(frozen=True)
-class ReplaceClause:
-    """The rows an overwrite replaces: by columns (`using`), or by a condition."""
-
-    source: Source
-    using: tuple[str, ...]
-    on: str | None
-    alias: str
-    source_alias: str
-
-
-def check_matched(source: Source, using: tuple[str, ...], schema: StructType | None) -> None:
-    """Refuse sources readable only once, and unknown columns.
-
-    Raises:
-        RequestError: names the source or column.
-    """
-    if isinstance(source, FileSource | DataFrameSource | ArrowSource):
-        what = "REPLACE USING and REPLACE ON cannot read files or rows of the calling program."
-        raise RequestError(what, "Write the rows to a table first.", field="source")
-    check_columns(using, schema, "replace_using")
-
-
-def match_condition(replacing: ReplaceClause, columns: Sequence[str]) -> str:
-    """Return a condition for the rows of the table a new row replaces.
-
-    A few literal rows are compared one by one, which suits statistics and row-level resolution; any
-    other source becomes a subquery. `columns` are the target columns of the source's columns, in
-    order; empty if it has names of its own.
-    """
-    source, using = replacing.source, replacing.using
-    if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
-        return _row_by_row(source, using, [name.lower() for name in columns])
-    alias = replacing.source_alias or _name_of(source)
-    listed = f" ({', '.join(map(quote_name, columns))})" if columns else ""
-    rows = f"({source.sql()}) AS {quote_name(alias)}{listed}"
-    if replacing.on:
-        test = replacing.on
-    else:
-        paths = [".".join(map(quote_name, column_path(name))) for name in using]
-        test = " AND ".join(
-            f"{quote_name(alias)}.{path} = {quote_name(TARGET)}.{path}" for path in paths
-        )
-    return f"EXISTS (SELECT 1 FROM {rows} WHERE {test})"  # noqa: S608 - parsed again by the engine
-
-
-def _row_by_row(source: RowsSource, using: Sequence[str], names: Sequence[str]) -> str:
-    places = [names.index(column_path(name)[-1].lower()) for name in using]
-    tests = (
-        " AND ".join(f"{name} = ({row[at]})" for name, at in zip(using, places, strict=True))
-        for row in source.rows
-    )
-    return " OR ".join(f"({test})" for test in dict.fromkeys(tests))
-
-
-def _name_of(source: Source) -> str:
-    if isinstance(source, TableSource):
-        return source.alias or source.table.rpartition(".")[2].rpartition("/")[2]
-    return _SOURCE
-
-
-def render_replace(replacing: ReplaceClause, into: str) -> str:
-    """Render the statement; `into` is the text between INSERT and REPLACE, with a leading space."""
-    if replacing.using:
-        using = column_list(replacing.using)
-        return f"INSERT{into} REPLACE USING {using} {replacing.source.sql()}"
-    rows = replacing.source.sql()
-    if replacing.source_alias:
-        rows = f"({rows}) AS {name_sql(replacing.source_alias)}"
-    return f"INSERT{into} REPLACE ON {replacing.on} {rows}"
-
-
 OPTION = "autoCompact"
 AS_TABLE, ON, OFF = "as_table", "on", "off"
 _SAID = {"true": ON, "on": ON, "false": OFF, "off": OFF}
+
+_SOURCE_HELP = "Files, rows or another table."
+_SCHEMA_HELP = "Add columns that the data has and the table lacks."
+_PARTITION_HELP = (
+    "Partition columns and their literal values, for all rows. A column without a value "
+    "takes it from the data."
+)
 
 
 def compaction_choice() -> Any:  # noqa: ANN401 - a dataclass field
@@ -235,26 +81,6 @@ def choice_option(choice: str) -> str:
 def choice_of(text: str | None) -> str | None:
     """Parse an option's value as a choice; a missing one is the table's. None if invalid."""
     return AS_TABLE if text is None else _SAID.get(text.lower())
-
-
-_SOURCE_HELP = "Files, rows or another table."
-_SCHEMA_HELP = "Add columns that the data has and the table lacks."
-_PARTITION_HELP = (
-    "Partition columns and their literal values, for all rows. A column without a value "
-    "takes it from the data."
-)
-
-
-def _render_target(command: "Append | Overwrite") -> str:
-    source = command.source
-    columns = source.columns if isinstance(source, RowsSource | QuerySource) else ()
-    listed = f" {column_list(columns)}" if columns else ""
-    positional = isinstance(command.source, RowsSource) or getattr(
-        command.source, "by_position", False
-    )
-    partition = partition_sql(command.partition)
-    alias = _alias(getattr(command, "alias", ""))
-    return f"{table_sql(command.table)}{alias}{partition}{listed}{'' if positional else ' BY NAME'}"
 
 
 @dataclass(frozen=True)
@@ -282,6 +108,17 @@ class Append(Command):
             {"mergeSchema": self.merge_schema, OPTION: choice_option(self.auto_compact)}
         )
         return f"INSERT INTO {_render_target(self)}{options} {self.source.sql()}"
+
+
+@dataclass(frozen=True)
+class ReplaceClause:
+    """The rows an overwrite replaces: by columns (`using`), or by a condition."""
+
+    source: Source
+    using: tuple[str, ...]
+    on: str | None
+    alias: str
+    source_alias: str
 
 
 @dataclass(frozen=True)
@@ -511,6 +348,18 @@ class Truncate(Command):
         return f"TRUNCATE TABLE {table_sql(self.table)}"
 
 
+def _render_target(command: "Append | Overwrite") -> str:
+    source = command.source
+    columns = source.columns if isinstance(source, RowsSource | QuerySource) else ()
+    listed = f" {column_list(columns)}" if columns else ""
+    positional = isinstance(command.source, RowsSource) or getattr(
+        command.source, "by_position", False
+    )
+    partition = partition_sql(command.partition)
+    alias = _alias(getattr(command, "alias", ""))
+    return f"{table_sql(command.table)}{alias}{partition}{listed}{'' if positional else ' BY NAME'}"
+
+
 def _evolution(command: Overwrite) -> str:
     return " WITH SCHEMA EVOLUTION" if command.merge_schema else ""
 
@@ -526,3 +375,148 @@ def _alias(alias: str) -> str:
 def _check_row_columns(source: Source, schema: StructType | None) -> None:
     if isinstance(source, RowsSource | QuerySource) and source.columns:
         check_columns(source.columns, schema, "source.columns")
+
+
+def partition_sql(partition: Mapping[str, str]) -> str:
+    """Render ` PARTITION (p = 1, q)`, or nothing."""
+    parts = (f"{column} = {value}" if value else column for column, value in partition.items())
+    return f" PARTITION ({', '.join(parts)})" if partition else ""
+
+
+def static_values(partition: Mapping[str, str], schema: StructType) -> dict[str, Expression]:
+    """Return the constants by column name, in the columns' types.
+
+    Raises:
+        RequestError: a column does not exist.
+        ExpressionError: a column cannot hold its value.
+    """
+    values: dict[str, Expression] = {}
+    for name, text in partition.items():
+        column = Scope.from_schema(schema).resolve(column_path(name))
+        if text:
+            value = _literal(name, text)
+            same = value.type == column.type
+            values[column.path[0]] = (
+                value if same else build.cast(value, column.type, lenient=False)
+            )
+    return values
+
+
+def check_times(partition: Mapping[str, str], schema: StructType) -> None:
+    """Refuse constants that another time zone than UTC makes other values.
+
+    Raises:
+        RequestError: names the column.
+    """
+    for name, text in partition.items():
+        column = Scope.from_schema(schema).resolve(column_path(name))
+        value = parse_expression(text or "NULL", StructType(), by_session=True)
+        if not isinstance(value, Literal) or is_cast_by_zone(value.type, column.type):
+            what = f"{name} = {text[:100]} in PARTITION depends on the session's time zone."
+            remedy = "Write a TIMESTAMP with its zone, such as TIMESTAMP '2026-01-31 12:00:00Z'."
+            raise RequestError(what, remedy, field="partition")
+
+
+def partition_condition(partition: Mapping[str, str], schema: StructType) -> Expression | None:
+    """Return the condition for the partitions an overwrite replaces; None for all."""
+    values = static_values(partition, schema)
+    if not values:
+        return None
+    return conjunction(
+        build.call("<=>", (Column((name,), value.type), value)) for name, value in values.items()
+    )
+
+
+def check_partition(partition: Mapping[str, str], source: Source) -> None:
+    """Refuse values other than constants, and repeated columns.
+
+    Raises:
+        RequestError: names the column.
+        ExpressionError: a value does not parse.
+    """
+    lowered = [name_sql(column_path(name)[-1]).lower() for name in partition]
+    if len(set(lowered)) < len(lowered):
+        what = f"A column appears twice in PARTITION ({', '.join(partition)})."
+        raise RequestError(what, "List each column once.", field="partition")
+    for name, text in partition.items():
+        if text:
+            check_calls(text)
+            _literal(name, text)
+    named = source.columns if isinstance(source, RowsSource | QuerySource) else ()
+    taken = {column.lower() for column in named}
+    both = [name for name, text in partition.items() if text and name.lower() in taken]
+    if both:
+        what = f"{both[0]} has a value in PARTITION and is also in the list of columns."
+        raise RequestError(what, "Remove it from the list of columns.", field="partition")
+
+
+def _literal(name: str, text: str) -> Expression:
+    if text.strip().upper() == "DEFAULT":
+        what = f"{name} cannot be DEFAULT in PARTITION."
+        raise RequestError(what, "Write the value, or leave the column out.", field="partition")
+    value = parse_expression(text, StructType())
+    if isinstance(value, Literal) or value.type == VOID:
+        return value
+    what = f"{name} = {text[:100]} in PARTITION is not a constant."
+    raise RequestError(what, "Write a literal value.", field="partition")
+
+
+def check_matched(source: Source, using: tuple[str, ...], schema: StructType | None) -> None:
+    """Refuse sources readable only once, and unknown columns.
+
+    Raises:
+        RequestError: names the source or column.
+    """
+    if isinstance(source, FileSource | DataFrameSource | ArrowSource):
+        what = "REPLACE USING and REPLACE ON cannot read files or rows of the calling program."
+        raise RequestError(what, "Write the rows to a table first.", field="source")
+    check_columns(using, schema, "replace_using")
+
+
+def match_condition(replacing: ReplaceClause, columns: Sequence[str]) -> str:
+    """Return a condition for the rows of the table a new row replaces.
+
+    A few literal rows are compared one by one, which suits statistics and row-level resolution; any
+    other source becomes a subquery. `columns` are the target columns of the source's columns, in
+    order; empty if it has names of its own.
+    """
+    source, using = replacing.source, replacing.using
+    if using and isinstance(source, RowsSource) and len(source.rows) * len(using) <= _FEW:
+        return _row_by_row(source, using, [name.lower() for name in columns])
+    alias = replacing.source_alias or _name_of(source)
+    listed = f" ({', '.join(map(quote_name, columns))})" if columns else ""
+    rows = f"({source.sql()}) AS {quote_name(alias)}{listed}"
+    if replacing.on:
+        test = replacing.on
+    else:
+        paths = [".".join(map(quote_name, column_path(name))) for name in using]
+        test = " AND ".join(
+            f"{quote_name(alias)}.{path} = {quote_name(TARGET)}.{path}" for path in paths
+        )
+    return f"EXISTS (SELECT 1 FROM {rows} WHERE {test})"  # noqa: S608 - parsed again by the engine
+
+
+def _row_by_row(source: RowsSource, using: Sequence[str], names: Sequence[str]) -> str:
+    places = [names.index(column_path(name)[-1].lower()) for name in using]
+    tests = (
+        " AND ".join(f"{name} = ({row[at]})" for name, at in zip(using, places, strict=True))
+        for row in source.rows
+    )
+    return " OR ".join(f"({test})" for test in dict.fromkeys(tests))
+
+
+def _name_of(source: Source) -> str:
+    if isinstance(source, TableSource):
+        return source.alias or source.table.rpartition(".")[2].rpartition("/")[2]
+    return _SOURCE
+
+
+def render_replace(replacing: ReplaceClause, into: str) -> str:
+    """Render the statement; `into` is the text between INSERT and REPLACE, with a leading space."""
+    if replacing.using:
+        using = column_list(replacing.using)
+        return f"INSERT{into} REPLACE USING {using} {replacing.source.sql()}"
+    rows = replacing.source.sql()
+    if replacing.source_alias:
+        rows = f"({rows}) AS {name_sql(replacing.source_alias)}"
+    return f"INSERT{into} REPLACE ON {replacing.on} {rows}"

@@ -1,6 +1,6 @@
-"""Who takes part in row-level concurrency, condition by condition (SEMANTICS: eligible).
+"""Eligibility for row-level concurrency, condition by condition, here and on other engines.
 
-Engines with row-level concurrency (SEMANTICS: eligibility on other engines).
+SEMANTICS: eligible, eligibility on other engines.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ VECTORS_PROPERTY = "delta.enableDeletionVectors"
 ROW_TRACKING_PROPERTY = "delta.enableRowTracking"
 IDENTITY_KEY = "delta.identity.start"
 _NO_VECTORS = "deletion vectors are not enabled"
+
+PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,6 @@ def _no_identity(schema_string: str) -> EligibilityCondition:
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"
     fix = "Assign the ids outside the table, and drop the identity column."
     return EligibilityCondition(name, False, evidence, fix, "the table has an identity column")
-
-
-PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Conditions as reads: their repeatable part; the rest counts as TRUE.
+"""Reads of this transaction and of recorded commits, as conditions that checks can rely on.
 
-The rows read by a commit, as far as its recorded predicate proves.
+Of a condition only the part with repeatable values counts; the rest counts as TRUE.
 
 A predicate in the log is another program's text: engines spell literals, casts and attributes
 differently, and evaluate texts, times and collations by their own settings. Only comparisons with
@@ -36,6 +36,16 @@ NOT_DETERMINISTIC = "its condition is not deterministic"
 COMPLEX_VALUES = "its condition uses struct, array or map values"
 READS_TARGET = "its source reads the target"
 """Why a MERGE with its own target as source is decided at file level."""
+
+READS_PREDICATE_ONLY = "lakeui.readsPredicateOnly"
+"""The tag of a commit whose predicate covers all its reads: no assigned value reads the table."""
+_COMPARISONS = frozenset(
+    {"=", "<=>", "<>", "!=", "<", "<=", ">", ">=", "in", "isnull", "isnotnull"}
+)
+_ATTRIBUTE_ID = re.compile(r"#\d+L?\b")
+_QUOTES = frozenset('"\\')
+_TWO_TIMES_MS = (0, 1_000_000_000_001)
+_COLLATIONS = "__COLLATIONS"
 
 
 def read_predicate(
@@ -95,17 +105,6 @@ def may_hold(skipper: Skipper | None, add: AddFile) -> bool:
     stats = parse_stats(add.stats) if skipper.looks_at_data else None
     has_vector = add.deletion_vector is not None
     return stats is None or skipper.may_match(values, stats, has_vector=has_vector)
-
-
-READS_PREDICATE_ONLY = "lakeui.readsPredicateOnly"
-"""The tag of a commit whose predicate covers all its reads: no assigned value reads the table."""
-_COMPARISONS = frozenset(
-    {"=", "<=>", "<>", "!=", "<", "<=", ">", ">=", "in", "isnull", "isnotnull"}
-)
-_ATTRIBUTE_ID = re.compile(r"#\d+L?\b")
-_QUOTES = frozenset('"\\')
-_TWO_TIMES_MS = (0, 1_000_000_000_001)
-_COLLATIONS = "__COLLATIONS"
 
 
 def may_have_read(

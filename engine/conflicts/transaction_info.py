@@ -1,6 +1,6 @@
 """The two sides of a conflict as frozen values: this transaction and a winning commit.
 
-The layout column of a table's files, used to put both sides' files in one order.
+The bounds of both sides' files in the layout column of the table put them in one order.
 """
 
 from collections.abc import Iterable
@@ -23,47 +23,11 @@ from engine.schema.types import StructType
 from engine.snapshot.data_skipping import Skipper
 from engine.vocabulary import operation_named
 
-_SHOWN = 64
-Bounds = tuple[str | None, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutColumn:
-    """The first partition or clustering column, by logical and physical name.
-
-    `file_count` is the number of the table's files, None if unknown.
-    """
-
-    column: str = ""
-    physical_name: str = ""
-    is_partition: bool = False
-    file_count: int | None = None
-
-    def bounds(self, file: AddFile | RemoveFile) -> Bounds:
-        """Return the column's minimum and maximum in a file, as text; None if unknown."""
-        if not self.physical_name:
-            return None, None
-        if self.is_partition:
-            value = _shorten_value((file.partition_values or {}).get(self.physical_name))
-            return value, value
-        stats = parse_stats(file.stats) or {}
-        low, high = (stats.get(kind) for kind in ("minValues", "maxValues"))
-        return self._read_value(low), self._read_value(high)
-
-    def _read_value(self, values: object) -> str | None:
-        return _shorten_value(values.get(self.physical_name)) if isinstance(values, dict) else None
-
-
-NO_LAYOUT = LayoutColumn()
-
-
-def _shorten_value(value: object) -> str | None:
-    plain = isinstance(value, str | int | Decimal)
-    return str(value)[:_SHOWN] if plain else None
-
-
 Kind = TypeVar("Kind")
 _UNSAID = CommitInfo()
+
+_SHOWN = 64
+Bounds = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +64,36 @@ class RowScope:
 
 
 FILES_DECIDE = RowScope("rows were not compared", traces_moves=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutColumn:
+    """The first partition or clustering column, by logical and physical name.
+
+    `file_count` is the number of the table's files, None if unknown.
+    """
+
+    column: str = ""
+    physical_name: str = ""
+    is_partition: bool = False
+    file_count: int | None = None
+
+    def bounds(self, file: AddFile | RemoveFile) -> Bounds:
+        """Return the column's minimum and maximum in a file, as text; None if unknown."""
+        if not self.physical_name:
+            return None, None
+        if self.is_partition:
+            value = _shorten_value((file.partition_values or {}).get(self.physical_name))
+            return value, value
+        stats = parse_stats(file.stats) or {}
+        low, high = (stats.get(kind) for kind in ("minValues", "maxValues"))
+        return self._read_value(low), self._read_value(high)
+
+    def _read_value(self, values: object) -> str | None:
+        return _shorten_value(values.get(self.physical_name)) if isinstance(values, dict) else None
+
+
+NO_LAYOUT = LayoutColumn()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,3 +339,8 @@ def _read_predicate_text(info: CommitInfo) -> str | None:
 
 def _filter_kind(kind: type[Kind], actions: Iterable[Action]) -> tuple[Kind, ...]:
     return tuple(action for action in actions if isinstance(action, kind))
+
+
+def _shorten_value(value: object) -> str | None:
+    plain = isinstance(value, str | int | Decimal)
+    return str(value)[:_SHOWN] if plain else None

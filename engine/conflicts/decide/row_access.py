@@ -1,8 +1,7 @@
-"""Row access for conflict resolution: an interface that keeps all code above it free of I/O.
+"""Access to rows for conflict resolution: an interface that keeps all code above it free of I/O.
 
-Row counts of files as claimed by the log; only a file's footer is proof.
-
-Time limit for comparing rows in one commit.
+Row counts come from the log, which may be wrong; only a file's footer is proof. A `Budget` limits
+the time that one commit may spend on comparing rows.
 """
 
 from collections.abc import Iterator

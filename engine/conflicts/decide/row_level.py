@@ -5,11 +5,10 @@ without rows this transaction should have read, and its removed rows this transa
 changed nor read. It decides nothing: the checks run again with this evidence. After an error files
 decide, so nothing is ever guessed (SEMANTICS: row-level concurrency).
 
-Resolution when one side only moved rows: the other side's changes follow them.
-
-If the winning commit moved them, this transaction's changed rows are looked up in the winning
-commit's row map and deleted in their new files. If this transaction moved them, rows the winning
-commit removed are looked up in this transaction's own map and masked in its output.
+If one side only moved rows, the other side's changes follow them. Where the winning commit moved
+them, this transaction's changed rows are looked up in the winning commit's row map and deleted in
+their new files. Where this transaction moved them, rows the winning commit removed are looked up in
+this transaction's own map and masked in its output.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,6 +40,70 @@ from engine.conflicts.overlap import (
 )
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class RowLevelOutcome:
+    """Row-level evidence on one winning commit, and this transaction rebased over it."""
+
+    evidence: RowEvidence
+    current: CurrentTransaction
+    pending: PendingVectors
+    row_count: int = 0
+    gone_count: int = 0
+    rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    how: str = ""
+
+
+def row_fallback(overlap: Overlap) -> str | None:
+    """Explain why only files can decide about this winning commit; None if rows can. Reads no file."""
+    current = overlap.current
+    if current.replaces_state:
+        return f"{current.operation} replaces the whole table"
+    if rearranges(current) or is_rearrangement(overlap.winner):
+        return None if current.rows.traces_moves else "deletion vectors are not enabled"
+    return current.rows.obstacle
+
+
+def resolve_by_rows(
+    overlap: Overlap, pending: PendingVectors, rows: RowAccess, own_map: Callable[[], RowMap]
+) -> RowLevelOutcome:
+    """Collect row-level evidence; `own_map` traces rows moved by this transaction."""
+    reason = row_fallback(overlap)
+    if reason is not None:
+        return _keep_conflict(overlap, pending, RowEvidence(note=reason))
+    out = RowResolution()
+    try:
+        if rearranges(overlap.current):
+            carry_own_output(overlap, pending, own_map(), rows, out)
+        elif is_rearrangement(overlap.winner):
+            follow_rows(overlap, pending, rows, out)
+        else:
+            compare_rows(overlap, pending, rows, out)
+    except BudgetSpentError as late:
+        compared = tuple(out.compared)
+        evidence = RowEvidence(
+            subclass=Subclass.ALLOTTED_TIME_EXCEEDED,
+            note=late.what,
+            is_partial=True,
+            compared=compared,
+        )
+        return _keep_conflict(overlap, pending, evidence)
+    except EngineError as error:
+        note = f"the rows could not be read: {error.what}"
+        evidence = RowEvidence(note=note, is_partial=True, compared=tuple(out.compared))
+        return _keep_conflict(overlap, pending, evidence)
+    current, carried = restage(overlap.current, pending, out)
+    how = ", ".join(sorted(out.means))
+    return RowLevelOutcome(
+        out.evidence(), current, carried, out.row_count, out.gone_count, out.rows, how
+    )
+
+
+def _keep_conflict(
+    overlap: Overlap, pending: PendingVectors, evidence: RowEvidence
+) -> RowLevelOutcome:
+    return RowLevelOutcome(evidence, overlap.current, pending)
 
 
 def follow_rows(
@@ -151,67 +214,3 @@ def _mask_rows(
     vector = (rows.vector(output.deletion_vector) if updated is None else updated) | gone
     is_empty = all_rows(rows.row_count(output.path)) <= vector
     return RestagedFile() if is_empty else RestagedFile(add=output, vector=vector)
-
-
-@dataclass(frozen=True, slots=True)
-class RowLevelOutcome:
-    """Row-level evidence on one winning commit, and this transaction rebased over it."""
-
-    evidence: RowEvidence
-    current: CurrentTransaction
-    pending: PendingVectors
-    row_count: int = 0
-    gone_count: int = 0
-    rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    how: str = ""
-
-
-def row_fallback(overlap: Overlap) -> str | None:
-    """Explain why only files can decide about this winning commit; None if rows can. Reads no file."""
-    current = overlap.current
-    if current.replaces_state:
-        return f"{current.operation} replaces the whole table"
-    if rearranges(current) or is_rearrangement(overlap.winner):
-        return None if current.rows.traces_moves else "deletion vectors are not enabled"
-    return current.rows.obstacle
-
-
-def resolve_by_rows(
-    overlap: Overlap, pending: PendingVectors, rows: RowAccess, own_map: Callable[[], RowMap]
-) -> RowLevelOutcome:
-    """Collect row-level evidence; `own_map` traces rows moved by this transaction."""
-    reason = row_fallback(overlap)
-    if reason is not None:
-        return _keep_conflict(overlap, pending, RowEvidence(note=reason))
-    out = RowResolution()
-    try:
-        if rearranges(overlap.current):
-            carry_own_output(overlap, pending, own_map(), rows, out)
-        elif is_rearrangement(overlap.winner):
-            follow_rows(overlap, pending, rows, out)
-        else:
-            compare_rows(overlap, pending, rows, out)
-    except BudgetSpentError as late:
-        compared = tuple(out.compared)
-        evidence = RowEvidence(
-            subclass=Subclass.ALLOTTED_TIME_EXCEEDED,
-            note=late.what,
-            is_partial=True,
-            compared=compared,
-        )
-        return _keep_conflict(overlap, pending, evidence)
-    except EngineError as error:
-        note = f"the rows could not be read: {error.what}"
-        evidence = RowEvidence(note=note, is_partial=True, compared=tuple(out.compared))
-        return _keep_conflict(overlap, pending, evidence)
-    current, carried = restage(overlap.current, pending, out)
-    how = ", ".join(sorted(out.means))
-    return RowLevelOutcome(
-        out.evidence(), current, carried, out.row_count, out.gone_count, out.rows, how
-    )
-
-
-def _keep_conflict(
-    overlap: Overlap, pending: PendingVectors, evidence: RowEvidence
-) -> RowLevelOutcome:
-    return RowLevelOutcome(evidence, overlap.current, pending)

@@ -1,8 +1,7 @@
-"""The texts of the remedies: what to do, why it helps, and when it is shown.
+"""The remedies as tables: what to do, why it helps, when it is shown, and its trial on a copy.
 
-docs/semantics.md lists `action` and `when` of each; a test keeps them consistent.
-
-Remedies that can be tried on a copy of the table, and why the others cannot.
+docs/semantics.md lists `action` and `when` of each; a test keeps them consistent. A remedy without
+an entry in `CHANGES` cannot be tried.
 """
 
 from collections.abc import Mapping

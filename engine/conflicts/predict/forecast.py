@@ -4,9 +4,8 @@ Both statements run on the sample table through the real checks and row-level co
 different files, on different rows of one file, and on the same row. Known conditions and files
 narrow this: cases in which the two provably never overlap are left out.
 
-Test whether two conditions can select the same row, by their comparisons with literals.
-
-The conflict matrix: statements against statements, singly and in Databricks' groups.
+The conflict matrix is the forecast of statements against statements, singly and in Databricks'
+groups.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,74 +37,6 @@ from engine.expressions.types import common_type
 from engine.snapshot.data_skipping import Skipper
 from engine.vocabulary import StatementKind
 
-
-def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
-    """Return whether certainly no row satisfies both conditions; False if unknown.
-
-    Each condition is a list of conjuncts; omitted conjuncts only make it wider.
-    """
-    return any(
-        not possible(part, _bounds(against)).true
-        for parts, against in ((one, other), (other, one))
-        for part in parts
-    )
-
-
-def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
-    """Return a function giving the possible values of a column under a condition."""
-    ranges: dict[tuple[str, ...], ValueRange] = {}
-    for part in parts:
-        match part:
-            case Call(function, (Column() as column, *options)):
-                narrower = _range(function, column, options)
-                ranges[column.path] = _intersect_ranges(ranges.get(column.path, UNKNOWN), narrower)
-            case _:
-                continue
-    return lambda column: ranges.get(column.path, UNKNOWN)
-
-
-def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
-    """Return the values of a column allowed by a comparison with literals."""
-    values = [_convert_option(column, option) for option in options]
-    bounds = [value for value in values if value is not None]
-    if not bounds or len(bounds) < len(values):
-        return UNKNOWN
-    match function:
-        case "=" | "in":
-            low, high = min(bound.low for bound in bounds), max(bound.high for bound in bounds)
-            return ValueRange(low, high, null=False, nan=False)
-        case "<" | "<=":
-            return ValueRange(None, bounds[0].high, null=False)
-        case ">" | ">=":
-            return ValueRange(bounds[0].low, None, null=False)
-        case _:
-            return UNKNOWN
-
-
-def _convert_option(column: Column, option: Expression) -> ValueRange | None:
-    """Convert a literal to the column's type; return None if Spark compares in another type."""
-    if not isinstance(option, Literal) or option.value is None:
-        return None
-    if common_type([column.type, option.type]) != column.type:
-        return None
-    try:
-        [value] = cast_ranges([constant(option.value)], option.type, column.type)
-    except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
-        return None
-    return value if value.known and not value.null and not value.nan else None
-
-
-def _intersect_ranges(one: ValueRange, other: ValueRange) -> ValueRange:
-    lows = [side.low for side in (one, other) if side.low is not None]
-    highs = [side.high for side in (one, other) if side.high is not None]
-    return ValueRange(
-        max(lows, default=None),
-        min(highs, default=None),
-        null=one.null and other.null,
-        nan=one.nan and other.nan,
-    )
-
-
 _REWRITES = StatementKind.PURGE
 
 FORECASTS = (
@@ -116,6 +47,41 @@ FORECASTS = (
     Verdict.ALWAYS,
 )
 """The verdicts on two operations, mildest first."""
+
+INSERT, CHANGE, OPTIMIZE, ZORDER, DEFINITION = (
+    "INSERT (blind)",
+    "UPDATE, DELETE, MERGE",
+    "OPTIMIZE",
+    "OPTIMIZE ZORDER BY",
+    "ALTER, SET",
+)
+GROUPS = {
+    INSERT: (StatementKind.INSERT,),
+    CHANGE: (StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE),
+    OPTIMIZE: (StatementKind.OPTIMIZE,),
+    ZORDER: (StatementKind.ZORDER,),
+}
+DEFINITIONS = (
+    StatementKind.ALTER,
+    StatementKind.DROP_COLUMNS,
+    StatementKind.CHECKED_ALTER,
+    StatementKind.UPGRADE,
+    StatementKind.CLUSTER_BY,
+)
+"""Changes of a table's definition; in the matrix they are winning commits only."""
+MATRIX_VERDICTS = (Verdict.NEVER, Verdict.SAME_ROW, Verdict.SAME_FILES, Verdict.ALWAYS)
+"""The verdicts of cells, mildest first."""
+
+
+STATEMENTS = (
+    StatementKind.INSERT,
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+    StatementKind.MERGE,
+    StatementKind.OPTIMIZE,
+    StatementKind.ZORDER,
+)
+"""The statements with a row of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,40 +400,71 @@ def _names(part: Expression) -> frozenset[str]:
     return frozenset(path[0].lower() for path in columns_of(part))
 
 
-INSERT, CHANGE, OPTIMIZE, ZORDER, DEFINITION = (
-    "INSERT (blind)",
-    "UPDATE, DELETE, MERGE",
-    "OPTIMIZE",
-    "OPTIMIZE ZORDER BY",
-    "ALTER, SET",
-)
-GROUPS = {
-    INSERT: (StatementKind.INSERT,),
-    CHANGE: (StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE),
-    OPTIMIZE: (StatementKind.OPTIMIZE,),
-    ZORDER: (StatementKind.ZORDER,),
-}
-DEFINITIONS = (
-    StatementKind.ALTER,
-    StatementKind.DROP_COLUMNS,
-    StatementKind.CHECKED_ALTER,
-    StatementKind.UPGRADE,
-    StatementKind.CLUSTER_BY,
-)
-"""Changes of a table's definition; in the matrix they are winning commits only."""
-MATRIX_VERDICTS = (Verdict.NEVER, Verdict.SAME_ROW, Verdict.SAME_FILES, Verdict.ALWAYS)
-"""The verdicts of cells, mildest first."""
+def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
+    """Return whether certainly no row satisfies both conditions; False if unknown.
+
+    Each condition is a list of conjuncts; omitted conjuncts only make it wider.
+    """
+    return any(
+        not possible(part, _bounds(against)).true
+        for parts, against in ((one, other), (other, one))
+        for part in parts
+    )
 
 
-STATEMENTS = (
-    StatementKind.INSERT,
-    StatementKind.UPDATE,
-    StatementKind.DELETE,
-    StatementKind.MERGE,
-    StatementKind.OPTIMIZE,
-    StatementKind.ZORDER,
-)
-"""The statements with a row of their own."""
+def _bounds(parts: Iterable[Expression]) -> Callable[[Column], ValueRange]:
+    """Return a function giving the possible values of a column under a condition."""
+    ranges: dict[tuple[str, ...], ValueRange] = {}
+    for part in parts:
+        match part:
+            case Call(function, (Column() as column, *options)):
+                narrower = _range(function, column, options)
+                ranges[column.path] = _intersect_ranges(ranges.get(column.path, UNKNOWN), narrower)
+            case _:
+                continue
+    return lambda column: ranges.get(column.path, UNKNOWN)
+
+
+def _range(function: str, column: Column, options: Sequence[Expression]) -> ValueRange:
+    """Return the values of a column allowed by a comparison with literals."""
+    values = [_convert_option(column, option) for option in options]
+    bounds = [value for value in values if value is not None]
+    if not bounds or len(bounds) < len(values):
+        return UNKNOWN
+    match function:
+        case "=" | "in":
+            low, high = min(bound.low for bound in bounds), max(bound.high for bound in bounds)
+            return ValueRange(low, high, null=False, nan=False)
+        case "<" | "<=":
+            return ValueRange(None, bounds[0].high, null=False)
+        case ">" | ">=":
+            return ValueRange(bounds[0].low, None, null=False)
+        case _:
+            return UNKNOWN
+
+
+def _convert_option(column: Column, option: Expression) -> ValueRange | None:
+    """Convert a literal to the column's type; return None if Spark compares in another type."""
+    if not isinstance(option, Literal) or option.value is None:
+        return None
+    if common_type([column.type, option.type]) != column.type:
+        return None
+    try:
+        [value] = cast_ranges([constant(option.value)], option.type, column.type)
+    except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
+        return None
+    return value if value.known and not value.null and not value.nan else None
+
+
+def _intersect_ranges(one: ValueRange, other: ValueRange) -> ValueRange:
+    lows = [side.low for side in (one, other) if side.low is not None]
+    highs = [side.high for side in (one, other) if side.high is not None]
+    return ValueRange(
+        max(lows, default=None),
+        min(highs, default=None),
+        null=one.null and other.null,
+        nan=one.nan and other.nan,
+    )
 
 
 @dataclass(frozen=True, slots=True)
