@@ -1,6 +1,6 @@
 """The engine for PySpark programs: the API of `delta.tables`, and extensions of it.
 
-from engine.delta import DeltaTable, enable
+Programs import from here: `from engine.delta import DeltaTable, enable`.
 """
 
 import sys

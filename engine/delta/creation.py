@@ -4,10 +4,8 @@ The log is the engine's, whoever else reads the table. If delta-spark serves the
 created by its statements; otherwise Spark's own catalog holds name and location, under the provider
 `delta`.
 
-Check the definition of a table against an existing table at its location.
-
-A name given to such a table keeps its rows: a matching definition is registered, another is refused
-with delta-spark's codes.
+A table that is already at the location keeps its rows: a matching definition is registered, another
+is refused with delta-spark's codes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,150 +57,6 @@ ROW_HISTORY = (
 _PROTOCOL_PROPERTIES = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.")
 _MAPPING = (MODE_KEY, MAX_ID_KEY)
 _INTERNAL_METADATA = {ID_KEY, PHYSICAL_NAME_KEY, TYPE_CHANGES, IDENTITY_MARK}
-
-
-class LocationSchemaError(RequestError, code="DELTA_CREATE_TABLE_SCHEME_MISMATCH"):
-    """The columns of a definition are not those of the table at its location."""
-
-
-class LocationPartitioningError(
-    RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING"
-):
-    """The partition columns of a definition are not those of the table at its location."""
-
-
-class LocationClusteringError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"):
-    """The clustering columns of a definition are not those of the table at its location."""
-
-
-class LocationPropertiesError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY"):
-    """The properties of a definition are not those of the table at its location."""
-
-
-class OccupiedLocationError(RequestError, code="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
-    """A table is to be created where there is a table, or other files."""
-
-    def __init__(self, name: str, location: str) -> None:
-        """Take the location, and the table's name as the caller gave it."""
-        super().__init__(
-            f"{name} cannot be created: {location} is not empty.",
-            "Choose an empty location, write to the existing table, or replace it with"
-            " CREATE OR REPLACE TABLE … AS SELECT.",
-            field="location",
-        )
-
-
-class SchemaMissingError(RequestError, code="DELTA_SCHEMA_NOT_PROVIDED"):
-    """REPLACE, or CREATE OR REPLACE, without columns and without a query."""
-
-    def __init__(self) -> None:
-        """Build the error; it has no facts of its own."""
-        super().__init__(
-            "REPLACE TABLE needs the columns of the new table, or a query.",
-            "List the columns, or use CREATE TABLE to register the existing table.",
-            field="schema",
-        )
-
-
-def check_definition(
-    location: str,
-    snapshot: Snapshot,
-    columns: StructType,
-    partition_columns: Sequence[str],
-    clustering_columns: Sequence[str],
-    properties: Mapping[str, str],
-) -> None:
-    """Refuse a definition that differs from the existing table.
-
-    Without columns the layout is not compared, and without properties they are not.
-
-    Raises:
-        LocationSchemaError, LocationPartitioningError, LocationClusteringError: the columns or the
-            layout differ. The order of the columns does not count.
-        LocationPropertiesError: the properties differ.
-    """
-    if len(columns):
-        differences = _list_differences(columns, snapshot.schema)
-        if differences:
-            what = f"The columns do not match those of the table at {location}: {differences[0]}."
-            raise LocationSchemaError(what, _remedy("the same columns"), field="schema")
-        _check_layout(
-            LocationPartitioningError,
-            "partition",
-            partition_columns,
-            snapshot.partition_columns,
-            snapshot.schema,
-        )
-        _check_layout(
-            LocationClusteringError,
-            "clustering",
-            clustering_columns,
-            snapshot.clustering_columns,
-            snapshot.schema,
-        )
-    own, existing = _own_properties(properties), _own_properties(snapshot.metadata.configuration)
-    if properties and own != existing:
-        what = f"The properties do not match those of the table at {location}."
-        raise LocationPropertiesError(what, _remedy("no properties"), field="properties")
-
-
-def _check_layout(
-    error: type[RequestError],
-    kind: str,
-    specified: Sequence[str],
-    existing: Sequence[str],
-    schema: StructType,
-) -> None:
-    if not is_same_layout(schema, specified, existing):
-        what = (
-            f"The {kind} columns ({', '.join(specified) or 'none'}) do not match those of the table"
-            f" at that location ({', '.join(existing) or 'none'})."
-        )
-        raise error(what, _remedy(f"the same {kind} columns"), field=f"{kind}_columns")
-
-
-def _remedy(same: str) -> str:
-    return (
-        f"Give {same}, or leave them out to register the existing table. To replace its rows, use"
-        " CREATE OR REPLACE TABLE … AS SELECT."
-    )
-
-
-def _list_differences(specified: StructType, existing: StructType) -> list[str]:
-    left, right = _comparable_fields(specified), _comparable_fields(existing)
-    return [
-        *(f"{name} is missing" for name in right if name not in left),
-        *(f"{name} is not in the table" for name in left if name not in right),
-        *(f"{name} differs" for name in left if name in right and left[name] != right[name]),
-    ]
-
-
-def _comparable_fields(schema: StructType) -> dict[str, Any]:
-    return {field["name"]: field for field in _comparable(type_to_json(schema))["fields"]}
-
-
-def _comparable(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a type's JSON reduced to facts of a definition; fields of structs in any order."""
-    if isinstance(value, list):
-        parts = [_comparable(part) for part in value]
-        named = all(isinstance(part, dict) and "name" in part for part in parts)
-        return sorted(parts, key=lambda part: str(part["name"])) if named else parts
-    if isinstance(value, dict):
-        return {
-            key: _user_metadata(inner) if key == "metadata" else _comparable(inner)
-            for key, inner in value.items()
-        }
-    return value
-
-
-def _user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if key not in _INTERNAL_METADATA}
-
-
-def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    left_out = (*ROW_HISTORY, *_PROTOCOL_PROPERTIES, *_MAPPING)
-    return {key: value for key, value in properties.items() if not key.startswith(left_out)}
-
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 _PROTOCOL = {
@@ -505,3 +359,146 @@ def session_defaults(spark: SparkSession) -> dict[str, str]:
         if key.startswith(_DEFAULTS):
             properties[f"delta.{key.removeprefix(_DEFAULTS)}"] = value
     return properties
+
+
+class LocationSchemaError(RequestError, code="DELTA_CREATE_TABLE_SCHEME_MISMATCH"):
+    """The columns of a definition are not those of the table at its location."""
+
+
+class LocationPartitioningError(
+    RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING"
+):
+    """The partition columns of a definition are not those of the table at its location."""
+
+
+class LocationClusteringError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_CLUSTERING"):
+    """The clustering columns of a definition are not those of the table at its location."""
+
+
+class LocationPropertiesError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY"):
+    """The properties of a definition are not those of the table at its location."""
+
+
+class OccupiedLocationError(RequestError, code="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):
+    """A table is to be created where there is a table, or other files."""
+
+    def __init__(self, name: str, location: str) -> None:
+        """Take the location, and the table's name as the caller gave it."""
+        super().__init__(
+            f"{name} cannot be created: {location} is not empty.",
+            "Choose an empty location, write to the existing table, or replace it with"
+            " CREATE OR REPLACE TABLE … AS SELECT.",
+            field="location",
+        )
+
+
+class SchemaMissingError(RequestError, code="DELTA_SCHEMA_NOT_PROVIDED"):
+    """REPLACE, or CREATE OR REPLACE, without columns and without a query."""
+
+    def __init__(self) -> None:
+        """Build the error; it has no facts of its own."""
+        super().__init__(
+            "REPLACE TABLE needs the columns of the new table, or a query.",
+            "List the columns, or use CREATE TABLE to register the existing table.",
+            field="schema",
+        )
+
+
+def check_definition(
+    location: str,
+    snapshot: Snapshot,
+    columns: StructType,
+    partition_columns: Sequence[str],
+    clustering_columns: Sequence[str],
+    properties: Mapping[str, str],
+) -> None:
+    """Refuse a definition that differs from the existing table.
+
+    Without columns the layout is not compared, and without properties they are not.
+
+    Raises:
+        LocationSchemaError, LocationPartitioningError, LocationClusteringError: the columns or the
+            layout differ. The order of the columns does not count.
+        LocationPropertiesError: the properties differ.
+    """
+    if len(columns):
+        differences = _list_differences(columns, snapshot.schema)
+        if differences:
+            what = f"The columns do not match those of the table at {location}: {differences[0]}."
+            raise LocationSchemaError(what, _remedy("the same columns"), field="schema")
+        _check_layout(
+            LocationPartitioningError,
+            "partition",
+            partition_columns,
+            snapshot.partition_columns,
+            snapshot.schema,
+        )
+        _check_layout(
+            LocationClusteringError,
+            "clustering",
+            clustering_columns,
+            snapshot.clustering_columns,
+            snapshot.schema,
+        )
+    own, existing = _own_properties(properties), _own_properties(snapshot.metadata.configuration)
+    if properties and own != existing:
+        what = f"The properties do not match those of the table at {location}."
+        raise LocationPropertiesError(what, _remedy("no properties"), field="properties")
+
+
+def _check_layout(
+    error: type[RequestError],
+    kind: str,
+    specified: Sequence[str],
+    existing: Sequence[str],
+    schema: StructType,
+) -> None:
+    if not is_same_layout(schema, specified, existing):
+        what = (
+            f"The {kind} columns ({', '.join(specified) or 'none'}) do not match those of the table"
+            f" at that location ({', '.join(existing) or 'none'})."
+        )
+        raise error(what, _remedy(f"the same {kind} columns"), field=f"{kind}_columns")
+
+
+def _remedy(same: str) -> str:
+    return (
+        f"Give {same}, or leave them out to register the existing table. To replace its rows, use"
+        " CREATE OR REPLACE TABLE … AS SELECT."
+    )
+
+
+def _list_differences(specified: StructType, existing: StructType) -> list[str]:
+    left, right = _comparable_fields(specified), _comparable_fields(existing)
+    return [
+        *(f"{name} is missing" for name in right if name not in left),
+        *(f"{name} is not in the table" for name in left if name not in right),
+        *(f"{name} differs" for name in left if name in right and left[name] != right[name]),
+    ]
+
+
+def _comparable_fields(schema: StructType) -> dict[str, Any]:
+    return {field["name"]: field for field in _comparable(type_to_json(schema))["fields"]}
+
+
+def _comparable(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a type's JSON reduced to facts of a definition; fields of structs in any order."""
+    if isinstance(value, list):
+        parts = [_comparable(part) for part in value]
+        named = all(isinstance(part, dict) and "name" in part for part in parts)
+        return sorted(parts, key=lambda part: str(part["name"])) if named else parts
+    if isinstance(value, dict):
+        return {
+            key: _user_metadata(inner) if key == "metadata" else _comparable(inner)
+            for key, inner in value.items()
+        }
+    return value
+
+
+def _user_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key not in _INTERNAL_METADATA}
+
+
+def _own_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    left_out = (*ROW_HISTORY, *_PROTOCOL_PROPERTIES, *_MAPPING)
+    return {key: value for key, value in properties.items() if not key.startswith(left_out)}

@@ -1,6 +1,6 @@
-"""`df.write` and `df.writeStream` of an enabled session: Delta tables are written by the engine.
+"""`df.write`, `df.writeStream` and `df.writeTo` of an enabled session.
 
-`df.writeTo` of an enabled session: Delta tables are written by the engine.
+The engine writes Delta tables; Spark's own writers do the rest.
 """
 
 from collections.abc import Callable

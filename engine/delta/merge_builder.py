@@ -1,8 +1,6 @@
-"""`DeltaTable.merge()`: the clauses of a MERGE, one call each.
+"""`DeltaTable.merge()` and `df.mergeInto()`: the clauses of a MERGE, one call each.
 
-`df.mergeInto` of an enabled session: Spark's builder of a MERGE, into a Delta table by the engine.
-
-The name of a DataFrame, as a prefix of its columns.
+A DataFrame's alias is the prefix of its columns in conditions and values.
 """
 
 from collections.abc import Mapping
@@ -41,42 +39,6 @@ _KEEP_NAMES = frozenset(
     ]
 )
 """Plan nodes that keep the names of their child."""
-
-
-def name_frame(frame: DataFrame, name: str) -> DataFrame:
-    """Return a table's rows under its name, so that `t.x`, `db.t.x` and `catalog.db.t.x` are columns.
-
-    `name` is the table's whole name in its catalog; Spark Connect keeps its last part alone.
-    """
-    *qualifier, short = name.replace("`", "").split(".")
-    session = frame.sparkSession
-    if is_remote(session) or not qualifier:
-        return frame.alias(short)
-    catalyst = sql_package(session).catalyst
-    identifier = catalyst.AliasIdentifier(short, scala_seq(qualifier, session))
-    plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analysed_plan(frame))
-    return frame_over(plan, session)
-
-
-def aliases_of(frame: DataFrame) -> tuple[str, ...]:
-    """Return the alias; empty if there is none or the columns have several."""
-    if is_remote(frame.sparkSession):
-        inside: Any = frame
-        return _read_remote_names(inside._plan)
-    return _read_classic_names(get_analysed_plan(frame))
-
-
-def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
-    while str(plan.nodeName()) in _KEEP_NAMES:
-        plan = plan.children().apply(0)
-    return (str(plan.alias()),) if str(plan.nodeName()) == "SubqueryAlias" else ()
-
-
-def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
-    while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
-        plan = plan._child
-    return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()
-
 
 TARGET, SOURCE = "target", "source"
 
@@ -322,3 +284,38 @@ class NotMatchedActions(_Actions):
     def insert(self, assignments: Mapping[str, Column]) -> DeltaMergeWriter:
         """Insert a row of these values."""
         return self._do("Insert", assignments)
+
+
+def name_frame(frame: DataFrame, name: str) -> DataFrame:
+    """Return a table's rows under its name, so that `t.x`, `db.t.x` and `catalog.db.t.x` are columns.
+
+    `name` is the table's whole name in its catalog; Spark Connect keeps its last part alone.
+    """
+    *qualifier, short = name.replace("`", "").split(".")
+    session = frame.sparkSession
+    if is_remote(session) or not qualifier:
+        return frame.alias(short)
+    catalyst = sql_package(session).catalyst
+    identifier = catalyst.AliasIdentifier(short, scala_seq(qualifier, session))
+    plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analysed_plan(frame))
+    return frame_over(plan, session)
+
+
+def aliases_of(frame: DataFrame) -> tuple[str, ...]:
+    """Return the alias; empty if there is none or the columns have several."""
+    if is_remote(frame.sparkSession):
+        inside: Any = frame
+        return _read_remote_names(inside._plan)
+    return _read_classic_names(get_analysed_plan(frame))
+
+
+def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
+    while str(plan.nodeName()) in _KEEP_NAMES:
+        plan = plan.children().apply(0)
+    return (str(plan.alias()),) if str(plan.nodeName()) == "SubqueryAlias" else ()
+
+
+def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
+    while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
+        plan = plan._child
+    return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()

@@ -1,6 +1,6 @@
-"""The location of a named table: in the session's catalog, or at the path in the name.
+"""From the arguments of callers to the engine's tables: names, paths, stores' options, times.
 
-From callers' arguments to the engine's tables: paths, options of stores, times as text.
+A name is looked up in the session's catalog, or holds a path.
 """
 
 import re
@@ -23,6 +23,16 @@ from engine.table import DeltaTable
 PROVIDERS = frozenset({"delta", "lake"})
 _PART = re.compile(r"`(?:[^`]|``)+`|[^.`\s]+")
 _PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.IGNORECASE)
+
+_PREFIXES = ("fs.", "dfs.")
+_S3 = {
+    "fs.s3a.access.key": "aws_access_key_id",
+    "fs.s3a.secret.key": "aws_secret_access_key",
+    "fs.s3a.session.token": "aws_session_token",
+    "fs.s3a.endpoint": "aws_endpoint",
+    "fs.s3a.endpoint.region": "aws_region",
+}
+"""Hadoop's settings of S3, and their names in the engine's own store."""
 
 
 class NotADeltaTableError(TableNotFoundError, code="DELTA_MISSING_DELTA_TABLE"):
@@ -55,6 +65,14 @@ class NameUnknownError(TableNotFoundError, code="TABLE_OR_VIEW_NOT_FOUND"):
             f"The table or view {name} cannot be found.",
             "Check the name, or create the table.",
         )
+
+
+class HadoopOptionError(RequestError, code="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"):
+    """An option that no file system has."""
+
+
+class InvalidTimestampError(RequestError, code="DELTA_TIMESTAMP_INVALID"):
+    """A text that is not a time."""
 
 
 def path_in(name: str, provider: str = "") -> str | None:
@@ -132,25 +150,6 @@ def uses_delta_spark(spark: SparkSession) -> bool:
     """Whether delta-spark's catalogue serves the session."""
     catalogue = spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""
     return "delta" in catalogue.lower()
-
-
-_PREFIXES = ("fs.", "dfs.")
-_S3 = {
-    "fs.s3a.access.key": "aws_access_key_id",
-    "fs.s3a.secret.key": "aws_secret_access_key",
-    "fs.s3a.session.token": "aws_session_token",
-    "fs.s3a.endpoint": "aws_endpoint",
-    "fs.s3a.endpoint.region": "aws_region",
-}
-"""Hadoop's settings of S3, and their names in the engine's own store."""
-
-
-class HadoopOptionError(RequestError, code="DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"):
-    """An option that no file system has."""
-
-
-class InvalidTimestampError(RequestError, code="DELTA_TIMESTAMP_INVALID"):
-    """A text that is not a time."""
 
 
 def open_table(

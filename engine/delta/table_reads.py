@@ -1,8 +1,7 @@
-"""A table's rows as `format("delta")` reads them: a version, a point in time, or the changes between two.
+"""Rows of a table as `format("delta")` reads them: of a version or a moment, or its changes.
 
-A table as a DataFrame for programs: native scans of its files.
-
-Points in time at the end of a name: `t@v1`, `/path@v1`, `@yyyyMMddHHmmssSSS`.
+The DataFrames are native scans of the table's files. A name may end in a point in time: `t@v1`,
+`/path@v1`, `@yyyyMMddHHmmssSSS`.
 """
 
 import re
@@ -45,106 +44,14 @@ from engine.table import DeltaTable
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
 """Returns the latest version of a table, the same for all references in one statement."""
 
-
-def frame_of(
-    spark: SparkSession,
-    table: DeltaTable,
-    snapshot: Snapshot | None = None,
-    *,
-    latest: Latest = DeltaTable.snapshot,
-) -> DataFrame:
-    """Return the rows of a version; without one, of the latest version at each query.
-
-    The plan names its table: a write of these rows into the table reads them at the version that
-    its transaction reads. A requested version stays: rows of an earlier version are brought back on
-    purpose. A frame of Spark Connect stays at the version of its creation, and the plan holds its
-    number: a write of its rows into the table is checked against every later one.
-
-    Raises:
-        RequestError: Spark cannot read the files' location.
-    """
-    seen = latest(table) if snapshot is None else snapshot
-    session = engine_session(spark) or spark
-    execution = Execution(table, session)
-    files = execution.files_of(seen)
-    marks, live = {TABLE_MARK: seen.table_uri}, None
-    if snapshot is None and is_remote(session):
-        marks[VERSION_MARK] = str(seen.version)
-    elif snapshot is None:
-        live = LiveTable(table, execution.files_of, seen)
-    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen, live=live))
-    partitions = set(files.partition_columns)
-
-    def columns() -> list[Column]:
-        return [
-            declare_column(field, session, certain=field.name in partitions)
-            for field in seen.schema
-        ]
-
-    form = "frame", seen.schema.to_json(), tuple(files.partition_columns)
-    return move_to_session(select_columns(rows, form, columns), spark)
-
-
-_VERSION = re.compile(r"[vV](\d{1,18})\Z", re.ASCII)
-_MOMENT = re.compile(r"\d{17}\Z", re.ASCII)
-_AT_END = re.compile(r"(.+)@([vV]\d{1,18}|\d{17})\Z", re.DOTALL | re.ASCII)
-
-
-def split_point(text: str) -> tuple[str, str | None, str | None]:
-    """Split a point in time from a name; return the name, the version and the time.
-
-    The time is in the session's time zone. Version and time are None if the text ends in none.
-    """
-    match = _AT_END.match(text)
-    if match is None:
-        return text, None, None
-    version, moment = _point(match[2])
-    return (match[1], version, moment) if version or moment else (text, None, None)
-
-
-def expand_time_travel(statement: str) -> str:
-    """Replace each `name@point` in a statement by `VERSION AS OF` or `TIMESTAMP AS OF`."""
-    try:
-        tokens = tokenize(statement, error=StatementError)
-    except StatementError:
-        return statement  # Spark's parser will say
-    parts, at = [], 0
-    for before, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if not _is_suffix(before, sign, after):
-            continue
-        version, moment = _point(after.text)
-        if version is None and moment is None:
-            continue
-        words = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{moment}'"
-        parts += [statement[at : sign.position], words]
-        at = after.end
-    return "".join([*parts, statement[at:]])
-
-
-def _is_suffix(before: Token, sign: Token, after: Token) -> bool:
-    """Whether `@` joins a name and the next token without a gap."""
-    joined = before.end == sign.position and sign.end == after.position
-    return joined and sign.value == "@" and before.kind in {"word", "name"}
-
-
-def _point(text: str) -> tuple[str | None, str | None]:
-    """Parse a version, or a time as text; both None if it is neither."""
-    version = _VERSION.match(text)
-    if version is not None:
-        return version[1], None
-    if not _MOMENT.match(text):
-        return None, None
-    try:
-        moment = datetime.strptime(f"{text}000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - of the session
-    except ValueError:
-        return None, None
-    return None, moment.isoformat(sep=" ", timespec="milliseconds")
-
-
 _FILE_SYSTEM = ("fs.", "dfs.")
 VERSION, TIMESTAMP = "versionasof", "timestampasof"
 _CHANGES = ("readchangefeed", "readchangedata")
 """delta-spark's names of options, in small letters."""
+
+_VERSION = re.compile(r"[vV](\d{1,18})\Z", re.ASCII)
+_MOMENT = re.compile(r"\d{17}\Z", re.ASCII)
+_AT_END = re.compile(r"(.+)@([vV]\d{1,18}|\d{17})\Z", re.DOTALL | re.ASCII)
 
 
 class PartitionPathError(RequestError, code="DELTA_INVALID_PARTITION_PATH"):
@@ -331,3 +238,93 @@ def _version(text: str, option: str) -> int:
 
 def _text(value: Any) -> str:  # noqa: ANN401 - what callers give to option()
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def frame_of(
+    spark: SparkSession,
+    table: DeltaTable,
+    snapshot: Snapshot | None = None,
+    *,
+    latest: Latest = DeltaTable.snapshot,
+) -> DataFrame:
+    """Return the rows of a version; without one, of the latest version at each query.
+
+    The plan names its table: a write of these rows into the table reads them at the version that
+    its transaction reads. A requested version stays: rows of an earlier version are brought back on
+    purpose. A frame of Spark Connect stays at the version of its creation, and the plan holds its
+    number: a write of its rows into the table is checked against every later one.
+
+    Raises:
+        RequestError: Spark cannot read the files' location.
+    """
+    seen = latest(table) if snapshot is None else snapshot
+    session = engine_session(spark) or spark
+    execution = Execution(table, session)
+    files = execution.files_of(seen)
+    marks, live = {TABLE_MARK: seen.table_uri}, None
+    if snapshot is None and is_remote(session):
+        marks[VERSION_MARK] = str(seen.version)
+    elif snapshot is None:
+        live = LiveTable(table, execution.files_of, seen)
+    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks, of=seen, live=live))
+    partitions = set(files.partition_columns)
+
+    def columns() -> list[Column]:
+        return [
+            declare_column(field, session, certain=field.name in partitions)
+            for field in seen.schema
+        ]
+
+    form = "frame", seen.schema.to_json(), tuple(files.partition_columns)
+    return move_to_session(select_columns(rows, form, columns), spark)
+
+
+def split_point(text: str) -> tuple[str, str | None, str | None]:
+    """Split a point in time from a name; return the name, the version and the time.
+
+    The time is in the session's time zone. Version and time are None if the text ends in none.
+    """
+    match = _AT_END.match(text)
+    if match is None:
+        return text, None, None
+    version, moment = _point(match[2])
+    return (match[1], version, moment) if version or moment else (text, None, None)
+
+
+def expand_time_travel(statement: str) -> str:
+    """Replace each `name@point` in a statement by `VERSION AS OF` or `TIMESTAMP AS OF`."""
+    try:
+        tokens = tokenize(statement, error=StatementError)
+    except StatementError:
+        return statement  # Spark's parser will say
+    parts, at = [], 0
+    for before, sign, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if not _is_suffix(before, sign, after):
+            continue
+        version, moment = _point(after.text)
+        if version is None and moment is None:
+            continue
+        words = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{moment}'"
+        parts += [statement[at : sign.position], words]
+        at = after.end
+    return "".join([*parts, statement[at:]])
+
+
+def _is_suffix(before: Token, sign: Token, after: Token) -> bool:
+    """Whether `@` joins a name and the next token without a gap."""
+    joined = before.end == sign.position and sign.end == after.position
+    return joined and sign.value == "@" and before.kind in {"word", "name"}
+
+
+def _point(text: str) -> tuple[str | None, str | None]:
+    """Parse a version, or a time as text; both None if it is neither."""
+    version = _VERSION.match(text)
+    if version is not None:
+        return version[1], None
+    if not _MOMENT.match(text):
+        return None, None
+    try:
+        moment = datetime.strptime(f"{text}000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - of the session
+    except ValueError:
+        return None, None
+    return None, moment.isoformat(sep=" ", timespec="milliseconds")

@@ -1,9 +1,8 @@
 """Statements unknown to Spark's parser: maintenance, history and clones of Delta tables.
 
 The engine's grammar reads them. The table's name is looked up in the session's catalog, and a plain
-name stands for it while the rest is read.
-
-ALTER TABLE … CHANGE COLUMN name name type: the form of Hive's, as changes of the engine's grammar.
+name stands for it while the rest is read. Hive's form ALTER TABLE … CHANGE COLUMN name name type is
+rewritten into changes of the engine's grammar.
 """
 
 from collections.abc import Callable, Iterator
@@ -71,55 +70,6 @@ from engine.spark.catalogue import find_table
 from engine.spark.session import plain_sql
 
 _OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})
-
-
-def hive_changes(cursor: StatementCursor, schema: StructType) -> tuple[ChangeColumn, ...] | None:
-    """Parse CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] into changes.
-
-    Return None for any other statement and leave the cursor after the table's name.
-
-    Raises:
-        StatementError: it renames the column.
-    """
-    start = cursor.index
-    if not cursor.take("CHANGE"):
-        return None
-    cursor.take("COLUMN")
-    column = cursor.column()
-    token = cursor.token()
-    if token is None or token.kind not in {"word", "name"} or cursor.peek() in _OF_ENGINE:
-        cursor.index = start
-        return None
-    position, name = cursor.position, cursor.name()
-    if name.lower() != column_path(column)[-1].lower():
-        what = f"CHANGE COLUMN cannot call {column} {name}."
-        raise StatementError(what, "Use RENAME COLUMN.", position=position)
-    begins = cursor.index
-    declared = read_type(cursor)
-    new_type = cursor.slice(begins)
-    changes = tuple(_rest(cursor, column))
-    cursor.end()
-    if declared == _type_of(schema, column):
-        return changes
-    return (ChangeColumn(column, new_type=new_type), *changes)
-
-
-def _rest(cursor: StatementCursor, column: str) -> Iterator[ChangeColumn]:
-    if cursor.take("COMMENT"):
-        yield ChangeColumn(column, comment=cursor.string("a comment"))
-    if cursor.take("FIRST"):
-        yield ChangeColumn(column, first=True)
-    elif cursor.take("AFTER"):
-        yield ChangeColumn(column, after=cursor.name())
-
-
-def _type_of(schema: StructType, column: str) -> DataType | None:
-    kind: DataType | None = schema
-    for name in column_path(column):
-        field = kind.get(name) if isinstance(kind, StructType) else None
-        kind = None if field is None else field.type
-    return kind
-
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
@@ -495,6 +445,54 @@ def _readable_source(spark: SparkSession, source: Source, names: tuple[str, ...]
     if is_ours != {False}:
         return source
     return DataFrameSource(plain_sql(spark, source.sql()), names)
+
+
+def hive_changes(cursor: StatementCursor, schema: StructType) -> tuple[ChangeColumn, ...] | None:
+    """Parse CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] into changes.
+
+    Return None for any other statement and leave the cursor after the table's name.
+
+    Raises:
+        StatementError: it renames the column.
+    """
+    start = cursor.index
+    if not cursor.take("CHANGE"):
+        return None
+    cursor.take("COLUMN")
+    column = cursor.column()
+    token = cursor.token()
+    if token is None or token.kind not in {"word", "name"} or cursor.peek() in _OF_ENGINE:
+        cursor.index = start
+        return None
+    position, name = cursor.position, cursor.name()
+    if name.lower() != column_path(column)[-1].lower():
+        what = f"CHANGE COLUMN cannot call {column} {name}."
+        raise StatementError(what, "Use RENAME COLUMN.", position=position)
+    begins = cursor.index
+    declared = read_type(cursor)
+    new_type = cursor.slice(begins)
+    changes = tuple(_rest(cursor, column))
+    cursor.end()
+    if declared == _type_of(schema, column):
+        return changes
+    return (ChangeColumn(column, new_type=new_type), *changes)
+
+
+def _rest(cursor: StatementCursor, column: str) -> Iterator[ChangeColumn]:
+    if cursor.take("COMMENT"):
+        yield ChangeColumn(column, comment=cursor.string("a comment"))
+    if cursor.take("FIRST"):
+        yield ChangeColumn(column, first=True)
+    elif cursor.take("AFTER"):
+        yield ChangeColumn(column, after=cursor.name())
+
+
+def _type_of(schema: StructType, column: str) -> DataType | None:
+    kind: DataType | None = schema
+    for name in column_path(column):
+        field = kind.get(name) if isinstance(kind, StructType) else None
+        kind = None if field is None else field.type
+    return kind
 
 
 CHANGES: Statements = (

@@ -1,10 +1,10 @@
 """`DeltaTable` and its builders, under the names of `delta.tables`.
 
-from engine.delta.tables import DeltaTable
-orders = DeltaTable.forPath(spark, "/lake/orders")
-orders.alias("t").merge(updates.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+For example:
 
-The result of a write that returns no rows.
+    from engine.delta.tables import DeltaTable
+    orders = DeltaTable.forPath(spark, "/lake/orders")
+    orders.alias("t").merge(updates.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
 """
 
 from collections.abc import Mapping
@@ -67,36 +67,6 @@ from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable as EngineTable
 from engine.transaction.observer import TransactionObserver
 
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """The outcome of a write; delta-spark returns nothing here.
-
-    Attributes:
-        version: the committed version, None if nothing changed.
-        metrics: `operationMetrics` under delta-spark's names.
-        resolved: the conflicts resolved at row level, each with the winning commit.
-        attempts: how many attempts the commit took.
-        message: one sentence, if there is something to say.
-    """
-
-    version: int | None
-    metrics: Mapping[str, int | str]
-    resolved: tuple[Any, ...]
-    attempts: int
-    message: str
-
-    @property
-    def conflicts(self) -> tuple[Any, ...]:
-        """The conflicts resolved at row level, each with the winning commit: `resolved`."""
-        return self.resolved
-
-    @classmethod
-    def from_result(cls, result: OperationResult) -> "WriteResult":
-        """Return the engine's result as a WriteResult."""
-        return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)
-
-
 __all__ = [  # what `from delta.tables import *` brings
     "TYPE_CHECKING",
     "Any",
@@ -132,6 +102,35 @@ __all__ = [  # what `from delta.tables import *` brings
 OptionalColumnMapping = ColumnMapping | None
 OptionalExpressionOrColumn = ExpressionOrColumn | None
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The outcome of a write; delta-spark returns nothing here.
+
+    Attributes:
+        version: the committed version, None if nothing changed.
+        metrics: `operationMetrics` under delta-spark's names.
+        resolved: the conflicts resolved at row level, each with the winning commit.
+        attempts: how many attempts the commit took.
+        message: one sentence, if there is something to say.
+    """
+
+    version: int | None
+    metrics: Mapping[str, int | str]
+    resolved: tuple[Any, ...]
+    attempts: int
+    message: str
+
+    @property
+    def conflicts(self) -> tuple[Any, ...]:
+        """The conflicts resolved at row level, each with the winning commit: `resolved`."""
+        return self.resolved
+
+    @classmethod
+    def from_result(cls, result: OperationResult) -> "WriteResult":
+        """Return the engine's result as a WriteResult."""
+        return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)
 
 
 class DeltaTable:

@@ -1,7 +1,4 @@
-"""Cursor over tokens, for parsing conditions and statements.
-
-Where in a statement a fault of one of its parts is.
-"""
+"""Cursor over tokens, for parsing conditions and statements and locating their faults."""
 
 import re
 from typing import NoReturn

@@ -1,9 +1,7 @@
-"""The allow-list: every function and operator allowed in an expression, with its result type.
+"""The allow-list: every function and operator allowed in an expression, with its signature.
 
 All are pure: they read only their arguments. A name not listed here does not exist, regardless of
-spelling, quotes or qualifiers.
-
-Function signatures: families of argument types, and the result type.
+spelling, quotes or qualifiers. A signature has families of argument types, and the result type.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,6 +57,15 @@ _FAMILIES: dict[str, Callable[[DataType], bool]] = {
     "struct, array or map": is_complex,
 }
 
+_MAX_PAD = 1000
+COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
+ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "pmod"})
+PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
+"""Functions whose second argument, a length, must be a literal up to this limit."""
+GROWING = frozenset({"replace", "regexp_replace"})
+"""Functions that may multiply a string's length: never nested, and with short literals only."""
+MAX_REPLACEMENT = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -92,16 +99,6 @@ class Function:
 def gives(data_type: DataType) -> Result:
     """Return a constant result type."""
     return lambda _: data_type
-
-
-_MAX_PAD = 1000
-COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
-ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "pmod"})
-PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
-"""Functions whose second argument, a length, must be a literal up to this limit."""
-GROWING = frozenset({"replace", "regexp_replace"})
-"""Functions that may multiply a string's length: never nested, and with short literals only."""
-MAX_REPLACEMENT = 100
 
 
 def _first(types: Sequence[DataType]) -> DataType | None:

@@ -1,8 +1,7 @@
-"""Calls with keyword arguments: EXTRACT, POSITION, SUBSTRING … FROM, DATEADD.
+"""Operands with a syntax of their own: calls with keywords, lambdas and structs.
 
-Each is another spelling of functions in the allow-list.
-
-Lambdas and structs among the operands of an expression.
+EXTRACT, POSITION, SUBSTRING … FROM, DATEADD and the like are other spellings of functions in the
+allow-list.
 """
 
 from abc import ABC, abstractmethod
@@ -20,6 +19,48 @@ from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Literal, Variable
 from engine.expressions.types import INTEGRALS, NAMED_TYPES
 from engine.schema.types import DATE, INTEGER, STRING, TIMESTAMP, DataType, DecimalType
+
+Reading: TypeAlias = Callable[[], Expression]
+_VALUE = 5
+"""The level of the operand before IN, where IN is not an operator."""
+_PARTS = {
+    "YEAR": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "WEEK": "weekofyear",
+    "DAY": "day",
+    "DAYOFWEEK": "dayofweek",
+    "DOW": "dayofweek",
+    "DOY": "dayofyear",
+    "HOUR": "hour",
+    "MINUTE": "minute",
+}
+_ATOMS: tuple[str, ...] = (
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DATE",
+    "TIMESTAMP",
+)
+_ATOMS += ("BINARY", "STRING")
+_DATES_ADDED = frozenset({"TIMESTAMPADD", "DATEADD", "DATE_ADD"})
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+_CASTS: dict[str, DataType] = {
+    **{name: NAMED_TYPES[name] for name in _ATOMS},
+    "DECIMAL": DecimalType(10, 0),
+}
+"""Spark's functions named after the type they cast to."""
+KEYWORD_CALLS = frozenset(
+    (
+        *("extract", "date_part", "datepart", "position", "locate", "dateadd", "timestampadd"),
+        *map(str.lower, _CASTS),
+    )
+)
+"""Keyword calls without a function of their name."""
 
 
 class NestedOperands(Cursor, ABC):
@@ -137,49 +178,6 @@ class NestedOperands(Cursor, ABC):
             self._made += 1
         self._made += 1
         return name
-
-
-Reading: TypeAlias = Callable[[], Expression]
-_VALUE = 5
-"""The level of the operand before IN, where IN is not an operator."""
-_PARTS = {
-    "YEAR": "year",
-    "QUARTER": "quarter",
-    "MONTH": "month",
-    "WEEK": "weekofyear",
-    "DAY": "day",
-    "DAYOFWEEK": "dayofweek",
-    "DOW": "dayofweek",
-    "DOY": "dayofyear",
-    "HOUR": "hour",
-    "MINUTE": "minute",
-}
-_ATOMS: tuple[str, ...] = (
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DATE",
-    "TIMESTAMP",
-)
-_ATOMS += ("BINARY", "STRING")
-_DATES_ADDED = frozenset({"TIMESTAMPADD", "DATEADD", "DATE_ADD"})
-_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-_CASTS: dict[str, DataType] = {
-    **{name: NAMED_TYPES[name] for name in _ATOMS},
-    "DECIMAL": DecimalType(10, 0),
-}
-"""Spark's functions named after the type they cast to."""
-KEYWORD_CALLS = frozenset(
-    (
-        *("extract", "date_part", "datepart", "position", "locate", "dateadd", "timestampadd"),
-        *map(str.lower, _CASTS),
-    )
-)
-"""Keyword calls without a function of their name."""
 
 
 class KeywordCalls(NestedOperands, ABC):

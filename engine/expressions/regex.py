@@ -3,9 +3,8 @@
 Java backtracks. A pattern is accepted if this cannot lead to many attempts: only single characters
 are repeated, the part after a repetition begins with none of them (Java then gets a possessive
 repetition, which never backtracks), and little ambiguity remains. Texts are limited too, so no row
-takes longer than a second.
-
-Regular expression functions: their accepted arguments, and their form for Spark.
+takes longer than a second. The functions that take a pattern are checked, and rewritten for Spark,
+here.
 """
 
 import re
@@ -43,6 +42,12 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SPECIAL = frozenset("\\^$.|?*+()[]{}")
 _REMEDY = "Use a simpler pattern, LIKE, or split_part."
 Characters = frozenset[int]
+
+REGEX = frozenset(
+    {"regexp_like", "regexp_replace", "regexp_extract", "regexp_substr", "regexp_count"}
+)
+_MAX_REPLACEMENT = 100
+_REFERENCE = re.compile(r"\\|\$(?:(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,13 +406,6 @@ def _first(  # noqa: PLR0911 - one case per part
             return None
         return frozenset().union(*firsts)  # type: ignore[arg-type]
     return following
-
-
-REGEX = frozenset(
-    {"regexp_like", "regexp_replace", "regexp_extract", "regexp_substr", "regexp_count"}
-)
-_MAX_REPLACEMENT = 100
-_REFERENCE = re.compile(r"\\|\$(?:(\d+))?")
 
 
 def check_regex(name: str, arguments: Sequence[Expression], position: int | None) -> None:

@@ -1,15 +1,13 @@
-"""IN over floating point with NULL among its options, rewritten for Spark.
+"""Expressions rewritten so that Spark computes SQL's result.
 
-Spark converts more than ten constants to a set, and then ignores the NULL for NaN: it returns FALSE
-where SQL has NULL, so `DELETE … WHERE x NOT IN (…, NULL)` would delete the rows whose `x` is NaN.
-
-Expressions with wide numbers, rewritten so that Spark computes SQL's result.
+Spark converts more than ten constants of an IN to a set, and then ignores a NULL among them for
+NaN: it returns FALSE where SQL has NULL, so `DELETE … WHERE x NOT IN (…, NULL)` would delete the
+rows whose `x` is NaN.
 
 Spark's analyzer replaces a comparison of a whole number with a DECIMAL constant beyond BIGINT by
 TRUE or FALSE for every row, including NULL: `DELETE … WHERE i < 9223372036854775808` would delete
-the rows whose `i` is NULL. A cast prevents this.
-
-It also negates a DECIMAL of more than 34 digits by rounding it to 34.
+the rows whose `i` is NULL. A cast prevents this. Spark also negates a DECIMAL of more than 34
+digits by rounding it to 34.
 """
 
 from dataclasses import replace
@@ -17,6 +15,11 @@ from dataclasses import replace
 from engine.expressions.tree import Call, Expression, Literal
 from engine.expressions.types import FLOATS, INTEGRALS, common_type
 from engine.schema.types import BOOLEAN, STRING, DecimalType
+
+ORDERED = frozenset({"<", "<=", ">", ">="})
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+_MOST_DIGITS = 34
 
 
 def membership_for_spark(call: Call) -> Call:
@@ -37,19 +40,12 @@ def _is_null(option: Expression) -> bool:
     return isinstance(option, Literal) and option.value is None
 
 
-ORDERED = frozenset({"<", "<=", ">", ">="})
-_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-
-
 def comparison_for_spark(call: Call) -> Call:
     """Rewrite a comparison with a constant beyond BIGINT by casting the constant."""
     left, right = call.arguments
     return replace(
         call, arguments=(_cast_wide_literal(left, right), _cast_wide_literal(right, left))
     )
-
-
-_MOST_DIGITS = 34
 
 
 def negation_for_spark(call: Call) -> Call:

@@ -4,10 +4,8 @@ Changes since the last converted version are read from the commits between; if t
 for the live files, all files are compared instead. Field ids are those of the column mapping, so
 the same files serve both formats.
 
-Versions of a table's Iceberg metadata, `metadata/v<number>.metadata.json`, and their files.
-
-A version is put if absent, like a commit; `version-hint.text` names the latest for readers without
-a catalog. Everything is below `metadata`, next to the table's data.
+The metadata is below `metadata`, next to the table's data. A version, `v<number>.metadata.json`, is
+put if absent, like a commit; `version-hint.text` names the latest for readers without a catalog.
 """
 
 import io
@@ -46,6 +44,18 @@ from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY as DIRECTORY
 from engine.protocol.properties import TableProperties
 from engine.schema.types import StructType, parse_schema
 from engine.storage.base import Store
+
+VERSION_KEY = "delta-version"
+KEPT_SNAPSHOTS = 20
+_CLEANED_EVERY = 10
+_WRITTEN_WITHIN_MS = 3_600_000  # younger files may belong to an unfinished version
+_TRIES = 5
+_MOST_COMMITS = 100
+_SETTINGS = {
+    "commit.manifest-merge.enabled": "true",
+    "commit.retry.num-retries": "0",
+    "write.metadata.previous-versions-max": str(KEPT_SNAPSHOTS),
+}
 
 _HINT = f"{DIRECTORY}/version-hint.text"
 _NAME = re.compile(r"v([0-9]{1,15})\.metadata\.json\Z")
@@ -234,19 +244,6 @@ class _OutputStream(io.BytesIO):
         if kind is not None:
             super().close()
         self.close()
-
-
-VERSION_KEY = "delta-version"
-KEPT_SNAPSHOTS = 20
-_CLEANED_EVERY = 10
-_WRITTEN_WITHIN_MS = 3_600_000  # younger files may belong to an unfinished version
-_TRIES = 5
-_MOST_COMMITS = 100
-_SETTINGS = {
-    "commit.manifest-merge.enabled": "true",
-    "commit.retry.num-retries": "0",
-    "write.metadata.previous-versions-max": str(KEPT_SNAPSHOTS),
-}
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,13 @@
 """Reading checkpoints (protocol: Checkpoints): v1, multi-part, v2 in Parquet or JSON, sidecars.
 
 Columns are read by what the file has: writers know different actions, in different orders. Of `add`
-and `remove` only the leaves needed for replay are read, never the whole struct.
+and `remove` only the leaves needed for replay are read, never the whole struct. Statistics that are
+stored as structs alone become the JSON text of `add.stats`, a whole column at a time: such
+checkpoints may name a million files.
 
-Statistics only stored as structs in a checkpoint, converted to the JSON text of `add.stats`.
-
-Whole columns are converted at once: such checkpoints may name a million files.
-
-Duplicate files in a checkpoint, as left by crashed writers or joined parts.
-
-A checkpoint is a reconciled state with each file once (protocol: Checkpoints). A duplicate would
-duplicate its rows. If its two entries differ, the state contradicts itself.
+A checkpoint is a reconciled state with each file once. Crashed writers and joined parts leave
+duplicates, which would duplicate rows: two equal entries count once, and if they differ, the
+checkpoint contradicts itself and is refused.
 """
 
 import json

@@ -3,9 +3,8 @@
 A checkpoint saves readers the commits before it. It holds the reconciled state: live files,
 tombstones still needed by VACUUM, the protocol, the metadata, applications and domains.
 
-Typed columns for `stats` and `partitionValues` in checkpoints (protocol: Checkpoint Schema).
-
-A value of another type than its column's is omitted: a missing bound rules out no file.
+`stats` and `partitionValues` also become typed columns (protocol: Checkpoint Schema). A value of
+another type than its column's is omitted: a missing bound rules out no file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,12 +1,10 @@
-"""History: who committed what and when, and the current version at a time.
+"""History: who committed what and when, the version at a time, and when files were removed.
 
 From the version that enabled in-commit timestamps on, a version's time is its in-commit timestamp;
 otherwise it is its file's time, made monotonic (protocol: In-Commit Timestamps).
 
-Files removed by the commits of a log, with times.
-
-A checkpoint drops tombstones older than the table's retention at the time it was written; the
-remaining commits do not.
+Removals are read from the remaining commits, because a checkpoint drops tombstones older than the
+table's retention at the time it was written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,14 +2,12 @@
 
 The latest action wins. A file is identified by path and deletion vector; the latest `add` or
 `remove` of this pair decides whether it is live. Checkpointed files stay in Arrow: files touched by
-commits are removed by an anti-join, added ones are appended.
+commits are removed by an anti-join, added ones are appended. A table's definition, its protocol and
+metadata, is read without its files.
 
-Cache of small checkpoints of local tables, for the next time their table is opened.
-
-A checkpoint is immutable: a file of another size, time or inode is another one. The log itself is
-listed each time, and its commits are read.
-
-Table definitions: protocol and metadata at a version, without files.
+Small checkpoints of local tables are cached for the next time their table is opened. A checkpoint
+is immutable: a file of another size, time or inode is another one. The log itself is listed each
+time, and its commits are read.
 """
 
 import logging

@@ -3,7 +3,8 @@
 A table may be deleted and recreated in place, or restored from a backup: then an earlier read
 version is another one, regardless of file times. Reads and writes must not continue from it.
 
-Successors of a version in a local log, found by file name: listing a long log takes longer.
+Successors of the tip in a local log are found by file name, because listing a long log takes
+longer.
 """
 
 from dataclasses import dataclass

@@ -2,10 +2,9 @@
 
 A run that ends before its commit removes its known staged files; VACUUM finds the rest.
 
-Early conflict checks: a long command is aborted as soon as its conflict is certain.
-
-The command raises the same conflict as its commit would. Each check runs in its own thread and
-nothing waits for it: the commit checks every winning commit again.
+A long run is aborted as soon as its conflict is certain, with the conflict that its commit would
+raise. Early checks run in a thread of their own and nothing waits for them: the commit checks every
+winning commit again.
 """
 
 import threading
@@ -53,6 +52,8 @@ from engine.words import count_noun
 
 LOOK_SECONDS = 1.0
 
+READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
+
 
 class EarlyConflicts:
     """Looks for conflicts of one transaction while progress is reported."""
@@ -98,9 +99,6 @@ class EarlyConflicts:
             return  # the commit will report it
         finally:
             self._looked = monotonic()
-
-
-READ, READ_SOURCE, COMMIT = "read the table", "read the source", "commit"
 
 
 class AppliedBeforeError(Exception):

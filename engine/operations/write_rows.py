@@ -1,8 +1,7 @@
 """Rows into a table: shaped, completed, held to the table's rules, written.
 
-Append, overwrite and create share this.
-
-Actions operations stage for a live file: its removal, or another deletion vector.
+Append, overwrite and create share this; every operation stages the removal or the new deletion
+vector of a live file here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,9 @@
 """Conflicts in programs that use delta-spark or deltalake: reported, and raised again unchanged.
 
-with engine.delta.reporting(table="sales.orders"):
-    DeltaTable.forName(spark, "sales.orders").merge(...).execute()
+For example:
+
+    with engine.delta.reporting(table="sales.orders"):
+        DeltaTable.forName(spark, "sales.orders").merge(...).execute()
 """
 
 import inspect

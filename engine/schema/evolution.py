@@ -1,6 +1,6 @@
 """Schema evolution: a table's columns merged with new columns of its data, at every depth.
 
-Type widening: allowed changes, and their records in a schema (protocol: Type Widening).
+A type may become wider, and the schema records that it did (protocol: Type Widening).
 """
 
 from collections.abc import Collection, Iterator
@@ -37,51 +37,6 @@ _DIGITS = {
 }  # stored values, not logical ones
 _SQL_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Type names some writers record instead of those of a schema."""
-
-
-def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return the type recorded by a change, by its name in a schema."""
-    return _SQL_NAMES.get(noted, noted) if isinstance(noted, str) else noted
-
-
-def is_wider(before: DataType, after: DataType) -> bool:
-    """Return whether the protocol allows widening a column from one type to the other."""
-    if isinstance(after, DecimalType):
-        whole = after.precision - after.scale
-        if isinstance(before, DecimalType):
-            grows = after != before and after.scale >= before.scale
-            return grows and whole >= before.precision - before.scale
-        name = before.name if isinstance(before, PrimitiveType) else ""
-        return whole >= _DIGITS.get(name, 99)
-    if isinstance(before, PrimitiveType) and isinstance(after, PrimitiveType):
-        return after.name in _WIDER.get(before.name, set())
-    return False
-
-
-def list_unsupported_changes(schema: StructType) -> list[str]:
-    """Describe the schema's recorded changes that are unknown to the protocol."""
-    return [
-        f"the change of {column.name} from {change[0]} to {change[1]}"
-        for column, change in _changes(schema)
-        if not _is_known(*change)
-    ]
-
-
-def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]]:
-    for inside in iter_types(schema):
-        for column in inside if isinstance(inside, StructType) else ():
-            noted = column.metadata.get(TYPE_CHANGES) or ()
-            for change in noted if isinstance(noted, list | tuple) else ():
-                types = change if isinstance(change, dict) else {}
-                yield column, (types.get("fromType"), types.get("toType"))
-
-
-def _is_known(before: object, after: object) -> bool:
-    try:
-        types = [type_from_json(parse_noted_type(text)) for text in (before, after)]
-    except InvalidSchemaError:
-        return False
-    return types[0] == types[1] or is_wider(types[0], types[1])
 
 
 def merge_schemas(table: StructType, data: StructType, *, widens: bool = False) -> StructType:
@@ -171,3 +126,48 @@ def _new(column: StructField) -> StructField:
         msg = f"The type of the new column {column.name} is unknown, because it has only nulls."
         raise SchemaMismatchError(msg, "Remove it, or cast it in the source.", field="source")
     return StructField(column.name, column.type)
+
+
+def parse_noted_type(noted: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return the type recorded by a change, by its name in a schema."""
+    return _SQL_NAMES.get(noted, noted) if isinstance(noted, str) else noted
+
+
+def is_wider(before: DataType, after: DataType) -> bool:
+    """Return whether the protocol allows widening a column from one type to the other."""
+    if isinstance(after, DecimalType):
+        whole = after.precision - after.scale
+        if isinstance(before, DecimalType):
+            grows = after != before and after.scale >= before.scale
+            return grows and whole >= before.precision - before.scale
+        name = before.name if isinstance(before, PrimitiveType) else ""
+        return whole >= _DIGITS.get(name, 99)
+    if isinstance(before, PrimitiveType) and isinstance(after, PrimitiveType):
+        return after.name in _WIDER.get(before.name, set())
+    return False
+
+
+def list_unsupported_changes(schema: StructType) -> list[str]:
+    """Describe the schema's recorded changes that are unknown to the protocol."""
+    return [
+        f"the change of {column.name} from {change[0]} to {change[1]}"
+        for column, change in _changes(schema)
+        if not _is_known(*change)
+    ]
+
+
+def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]]:
+    for inside in iter_types(schema):
+        for column in inside if isinstance(inside, StructType) else ():
+            noted = column.metadata.get(TYPE_CHANGES) or ()
+            for change in noted if isinstance(noted, list | tuple) else ():
+                types = change if isinstance(change, dict) else {}
+                yield column, (types.get("fromType"), types.get("toType"))
+
+
+def _is_known(before: object, after: object) -> bool:
+    try:
+        types = [type_from_json(parse_noted_type(text)) for text in (before, after)]
+    except InvalidSchemaError:
+        return False
+    return types[0] == types[1] or is_wider(types[0], types[1])

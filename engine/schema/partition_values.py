@@ -1,8 +1,7 @@
 """Partition values: text in the log ↔ typed values, and the names of partition directories.
 
-Protocol: Partition Value Serialization. Both null and "" mean null.
-
-Partition values in Arrow, for every year files can store.
+Protocol: Partition Value Serialization. Both null and "" mean null. In Arrow, every year that files
+can store is represented.
 """
 
 import math
@@ -36,6 +35,8 @@ _DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python's default is 28
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of timestamps without zone
 _EPOCH_DAY = date(1970, 1, 1)
 _REMEDY = "Repair the log with the engine that wrote it."
+
+MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 
 class YearOutOfRangeError(MalformedLogError, code="LAKE_YEAR_OUT_OF_RANGE", sqlstate="22008"):
@@ -276,7 +277,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "timestamp": lambda text: _check_bits(micros_of(text, zoned=True), 64),
     "timestamp_ntz": lambda text: _check_bits(micros_of(text, zoned=False), 64),
 }
-MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
 
 
 def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Array:

@@ -2,9 +2,7 @@
 
 A footer records the size of pages, not of values: forty rows may all refer to one dictionary entry
 of 50 MB. Values of variable length are therefore read as dictionary references, measured, and only
-then decoded, a few rows at a time.
-
-Limit on the rows a page reads at one time; larger reads need Spark.
+then decoded, a few rows at a time. A page or a comparison reads a limited amount at one time.
 """
 
 from collections.abc import Iterator

@@ -4,10 +4,8 @@ The changes of a version with `cdc` files are exactly the rows of these. Otherwi
 file are inserts and rows of a removed one deletes; if only a file's deletion vector changed, the
 rows in one vector and not in the other.
 
-Values of a version converted to the columns of a later one, at every level.
-
-A column is identified by its physical name: a rename keeps it, and a new column under an old name
-has another one.
+All rows are converted to the columns of one version, at every level. A column is identified by its
+physical name: a rename keeps it, and a new column under an old name has another one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,11 +1,8 @@
 """Data skipping: files excluded by partition values and statistics.
 
-`may_match` answers False only as proof. Partition values are exact; statistics are bounds that
-may be missing, cut, or rounded, and never rule out NaN. Contradictory statistics are ignored.
-
-Bounds of decimals as writers leave them in statistics: rounded, cut off, and bounds all the same.
-
-Column names supported by decoders of statistics.
+`may_match` answers False only as proof. Partition values are exact; statistics are bounds that may
+be missing, cut, or rounded, and never rule out NaN. Contradictory statistics are ignored. Bounds of
+decimals are widened, because some writers round decimals through a double.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""The first commit of a table: the actions of version 0.
+"""The first commit of a table: the actions of version 0, and the rules for its definition.
 
-Rules for table definitions, checked before version 0 is written (pure).
+The rules are pure functions, checked before anything is written.
 """
 
 import json

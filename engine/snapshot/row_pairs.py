@@ -1,9 +1,8 @@
 """Two sets of rows of the same columns, paired: equal rows, and rows of equal keys.
 
-Row numbers: equal rows, and only these, have equal numbers.
-
 Equality is that of grouping: null equals null, NaN itself, and 0.0 equals -0.0. Nested values are
-equal if their parts are, maps if they hold the same entries in the same order.
+equal if their parts are, maps if they hold the same entries in the same order. Rows are numbered so
+that equal rows, and only these, have equal numbers.
 """
 
 from collections.abc import Sequence

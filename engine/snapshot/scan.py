@@ -3,11 +3,9 @@
 Partitions are numbered by column operations, a million files at a time; the condition is evaluated
 once per distinct partition.
 
-Fast pruning by the most common conditions: a column compared with constants.
-
-Statistics of a million files are decoded for the compared columns only and compared in one pass.
-Anything beyond `column = 5`, `name < 'x'` or `day IN (…)` is left to
-`engine.snapshot.data_skipping`.
+The most common conditions compare a column with constants: `column = 5`, `name < 'x'`, `day IN
+(…)`. For these, statistics of a million files are decoded for the compared columns only and
+compared in one pass. All other conditions are left to `engine.snapshot.data_skipping`.
 """
 
 import os

@@ -1,6 +1,6 @@
 """A version of a table as an immutable value.
 
-Row counts of files as claimed by statistics: for display, not for decisions.
+Row counts of files are those claimed by statistics: for display, not for decisions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

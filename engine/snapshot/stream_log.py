@@ -1,12 +1,12 @@
 """The log of a table as a stream of files: the initial content of the table, then added files.
 
 Versions with only moved rows (`dataChange` false) are skipped. A version with removed or changed
-rows stops the stream unless an option allows it, and so does a change of metadata. A batch may end
-inside a version; a version is checked in full before its first file is delivered.
+rows stops the stream unless an option allows it, and so does a change of metadata; the error names
+the version and the way on. A batch may end inside a version; a version is checked in full before
+its first file is delivered.
 
-Position of a stream in its source's log: JSON in a checkpoint, a number in a `txn` action.
-
-Why a stream over a table stops: named, with the version and the way on.
+The position of a stream in its source's log is JSON in a checkpoint, and a number in a `txn`
+action.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,7 @@
-"""Data collected on the driver: small reports of tasks, and few, small rows.
+"""Small results of Spark: collected on the driver, broadcast to every task, or kept for a run.
 
-Sides of joins small enough to broadcast to every task, so that the other side is not shuffled.
-
-Spark guesses the bytes of a side from its plan; here they were counted.
-
-Rows computed once and kept in Spark until the run ends.
+Spark guesses the size of a side of a join from its plan. Here its rows were counted, so a small
+side is broadcast and the other one is not shuffled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +30,11 @@ _WIDEST = 16
 """Bytes of a number, a time or a boolean, at most."""
 _TEXTS = (spark_types.StringType, spark_types.BinaryType)
 _FREE = (spark_types.ArrayType, spark_types.MapType, spark_types.VariantType)
+
+_DEFAULT_LIMIT = "1g"
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+
+_KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,6 @@ def _width(kind: spark_types.DataType) -> int | None:
     return None if is_free else _WIDEST
 
 
-_DEFAULT_LIMIT = "1g"
-_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-
-
 def broadcast_if_small(frame: DataFrame, size: int) -> DataFrame:
     """Mark the frame for broadcast if its `size` in bytes allows it.
 
@@ -153,9 +151,6 @@ def may_send(size: int, threshold: str, limit: str) -> bool:
     if threshold.startswith("-") or size > MOST_BYTES or most is None:
         return False
     return most == 0 or 2 * size <= most
-
-
-_KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
 
 
 def materialise_rows(frame: DataFrame) -> DataFrame:

@@ -1,9 +1,11 @@
 """Delta tables as Spark's data source `lake`: read, written and streamed by this engine.
 
-register(spark)
-frame = spark.read.format("lake").load("/lake/orders")
-frame.write.format("lake").mode("append").save("/lake/copy")
-spark.readStream.format("lake").load("/lake/orders")
+For example:
+
+    register(spark)
+    frame = spark.read.format("lake").load("/lake/orders")
+    frame.write.format("lake").mode("append").save("/lake/copy")
+    spark.readStream.format("lake").load("/lake/orders")
 """
 
 from collections.abc import MutableMapping

@@ -1,10 +1,8 @@
-"""Rows to delete: their positions become deletion vectors on the executors.
+"""Positions of rows found by Spark: rows to delete, and rows of a winning commit.
 
-Each scan task turns its positions into bitmaps, so that the shuffle, by file, is small.
-
-A winning commit's rows, tested by Spark if Arrow cannot: the last resort of conflict resolution.
-
-They are few, and come from the driver.
+Each scan task turns the positions of rows to delete into bitmaps, so that the shuffle, by file, is
+small; the executors merge them into deletion vectors. A winning commit's few rows come from the
+driver, if Arrow cannot test them: the last resort of conflict resolution.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,6 +45,8 @@ _TAKEN = -1
 _WITHIN_TASK = (1 << 33) - 1
 _BITMAPS = "file int, bitmap binary"
 _REPORT = "file int, deleted long, total long, physical long, vector string"
+
+_PLACE = "__lake_place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +291,6 @@ def _count_rows(merge: VectorMerge, store: Store, index: int, deleted: BitMap64)
     counted = count_rows(store, path, merge.allowed_roots)
     check_within(deleted, counted, path)
     return counted
-
-
-_PLACE = "__lake_place"
 
 
 def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa.Array]:

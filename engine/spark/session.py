@@ -3,9 +3,8 @@
 `spark.sql.restrictedMode.enabled` and the empty reflection allow-list are a second line of defense:
 text from people is never passed to Spark in the first place (see `engine.spark.columns`).
 
-The engine's own statements, run by Spark itself in a session with a routed `spark.sql`.
-
-`engine.delta.enable` does not route statements inside `bypass_routing`.
+`engine.delta.enable` routes the statements of a session, except the engine's own inside
+`bypass_routing`.
 """
 
 import atexit
@@ -105,6 +104,8 @@ ENGINE_TERMS = (
 )
 """How a session gets the time zone and the ANSI mode in which the engine evaluates expressions."""
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+
+_is_plain: ContextVar[bool] = ContextVar("lake_plain_sql", default=False)
 
 
 class SparkUnavailableError(EngineError, code="LAKE_SPARK_UNAVAILABLE", sqlstate="58000"):
@@ -439,9 +440,6 @@ def _pack_engine() -> str:
         for module in sorted(_ENGINE.rglob("*.py")):
             archive.write(module, module.relative_to(_ENGINE.parent))
     return str(packed)
-
-
-_is_plain: ContextVar[bool] = ContextVar("lake_plain_sql", default=False)
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """The store interface for a table's log and files.
 
 Paths given to a store are decoded (not percent-encoded), relative to the table's root and separated
-by `/`. A store never leaves its root.
-
-Random directories to spread a large table's files over an object store's key space.
+by `/`. A store never leaves its root. A large table's files may lie below random directories, which
+spread them over an object store's key space.
 """
 
 import secrets

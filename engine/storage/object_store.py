@@ -1,9 +1,8 @@
 """Tables in S3, Google Cloud Storage and Azure Blob Storage, through obstore.
 
 Put-if-absent is the store's own conditional put. A put with a lost response raises
-`StorageOutcomeUnknownError`: the object may exist.
-
-Test of conditional puts: a store must refuse the second put-if-absent of a name.
+`StorageOutcomeUnknownError`: the object may exist. Before its first commit a store is tested: it
+must refuse the second put-if-absent of a name.
 """
 
 import io
@@ -40,49 +39,6 @@ from engine.storage.base import FileStatus, Store, check_path
 _COMMIT = re.compile(r"_delta_log/\d{20}\.json")
 _proven: set[str] = set()
 
-
-def is_commit(path: str) -> bool:
-    """Return whether a file of the store is a version of the table."""
-    return _COMMIT.fullmatch(path) is not None
-
-
-def check_conditional_puts(
-    place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
-) -> None:
-    """Check, once per place, that a second put-if-absent of a name is refused.
-
-    Args:
-        place: the bucket and endpoint; the result holds for all tables there.
-        put_if_absent: the store's method.
-        delete: the store's method; log cleanup removes leftovers.
-
-    Raises:
-        StorageError: it is not refused.
-    """
-    if place in _proven:
-        return
-    probe = f"_delta_log/.put_if_absent.{uuid.uuid4().hex}.tmp"
-    put_if_absent(probe, b"first")
-    try:
-        put_if_absent(probe, b"second")
-    except FileExistsAlreadyError:
-        _proven.add(place)
-        return
-    finally:
-        with suppress(StorageError):
-            delete(probe)
-    what = (
-        f"{place} overwrites an existing file even if it is told to write only new files. If "
-        "two writers committed the same version, one commit would be lost without an error. "
-        "Nothing was written."
-    )
-    remedy = (
-        "Keep the table in a store that supports If-None-Match. If only one process ever "
-        "writes, you can set the storage option allow_unsafe_commits = true."
-    )
-    raise StorageError(what, remedy)
-
-
 _CLIENT_KEYS = frozenset(
     {
         "allow_http",
@@ -102,6 +58,15 @@ _UNSAFE = "allow_unsafe_commits"
 _LIST_CHUNK = 1000
 _asking_process: int | None = None
 """The first process that used a store: its client has threads."""
+
+_NO_BUCKET = "NoSuchBucket"
+_OTHER_REGION = re.compile(
+    r"redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed"
+    r"|status code: 400 Bad Request$"  # a response to HEAD has no message
+)
+_FIRST_TRY = "retries: 0,"
+_REFUSED = re.compile(r"status code: 40[13]\b")
+_STORE_SAYS = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
 
 
 def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
@@ -415,16 +380,6 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
 
 
-_NO_BUCKET = "NoSuchBucket"
-_OTHER_REGION = re.compile(
-    r"redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed"
-    r"|status code: 400 Bad Request$"  # a response to HEAD has no message
-)
-_FIRST_TRY = "retries: 0,"
-_REFUSED = re.compile(r"status code: 40[13]\b")
-_STORE_SAYS = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
-
-
 def _is_refusal(error: Exception) -> bool:
     """Return whether the store refused the credentials; listings lack a specific error type."""
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
@@ -438,3 +393,45 @@ def _words_of(error: Exception) -> str:
     if match is None:
         return _first_line(error).rstrip(" .:")
     return f"{match[1]}: {match[2]}"[:500].removesuffix(".")
+
+
+def is_commit(path: str) -> bool:
+    """Return whether a file of the store is a version of the table."""
+    return _COMMIT.fullmatch(path) is not None
+
+
+def check_conditional_puts(
+    place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
+) -> None:
+    """Check, once per place, that a second put-if-absent of a name is refused.
+
+    Args:
+        place: the bucket and endpoint; the result holds for all tables there.
+        put_if_absent: the store's method.
+        delete: the store's method; log cleanup removes leftovers.
+
+    Raises:
+        StorageError: it is not refused.
+    """
+    if place in _proven:
+        return
+    probe = f"_delta_log/.put_if_absent.{uuid.uuid4().hex}.tmp"
+    put_if_absent(probe, b"first")
+    try:
+        put_if_absent(probe, b"second")
+    except FileExistsAlreadyError:
+        _proven.add(place)
+        return
+    finally:
+        with suppress(StorageError):
+            delete(probe)
+    what = (
+        f"{place} overwrites an existing file even if it is told to write only new files. If "
+        "two writers committed the same version, one commit would be lost without an error. "
+        "Nothing was written."
+    )
+    remedy = (
+        "Keep the table in a store that supports If-None-Match. If only one process ever "
+        "writes, you can set the storage option allow_unsafe_commits = true."
+    )
+    raise StorageError(what, remedy)

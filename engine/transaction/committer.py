@@ -8,10 +8,9 @@
 Each outcome has one exit. After an unknown outcome the *same* version is tried again: if the first
 try landed, the next read of the log finds it there under this transaction's own id.
 
-Turns of threads in one process that commit to one table.
-
-Each version needs the one before it. Of 32 threads racing for it, 31 waste their preparation each
-time; the thread with the turn checks the commits before it, and lands. Processes race as before.
+Threads of one process that commit to one table take turns, because each version needs the one
+before it. Of 32 threads racing for it, 31 waste their preparation each time; the thread with the
+turn checks the commits before it, and lands. Processes race.
 """
 
 import os

@@ -1,11 +1,13 @@
 """One transaction of one table: read a version, stage actions, commit them or be aborted.
 
-txn = table.start_transaction()
-files = txn.read_where("date = '2026-11-02'")
-txn.stage(remove, add)
-version = txn.commit("DELETE")
+For example:
 
-Early checks of winning commits: a transaction certain to be aborted can stop.
+    txn = table.start_transaction()
+    files = txn.read_where("date = '2026-11-02'")
+    txn.stage(remove, add)
+    version = txn.commit("DELETE")
+
+Early checks of winning commits tell a transaction that is certain to be aborted, so it can stop.
 """
 
 import uuid

@@ -1,8 +1,7 @@
-"""A transaction on its way to the log, as a value: its author, its actions, its validation.
+"""A transaction on its way to the log, as a value, and its outcome.
 
-Its `commitInfo` has delta-spark's names (SEMANTICS: commitInfo).
-
-The outcome of a commit, and the limits on its attempts.
+The value holds its author, its actions, its validation and the limits on its attempts. Its
+`commitInfo` has delta-spark's names (SEMANTICS: commitInfo).
 """
 
 import json

@@ -3,10 +3,9 @@
 No log protects staged files: another engine's VACUUM with a short retention, or an expiry rule of
 the store, may delete them before the commit.
 
-VACUUMs that began while a transaction ran: until each has ended, it may delete staged files.
-
 A VACUUM lists the unneeded files, commits VACUUM START, reads the log once more, deletes, and
-commits VACUUM END. A commit in between could name a file deleted right after its check.
+commits VACUUM END. A commit in between could name a file deleted right after its check. So a commit
+of files that such a VACUUM may delete waits for its end, and is refused after a while.
 """
 
 import itertools

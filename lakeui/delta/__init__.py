@@ -1,6 +1,6 @@
 """`engine.delta` under a name that other packages do not have.
 
-from lakeui.delta import DeltaTable, enable
+Programs import from here: `from lakeui.delta import DeltaTable, enable`.
 """
 
 from pathlib import Path

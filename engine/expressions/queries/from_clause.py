@@ -1,9 +1,8 @@
-"""Tokens to the FROM of a query, and where an expression in a query ends.
+"""Parsing of the FROM of a query, which decides where an expression ends.
 
-Check of function names before parentheses, from tokens alone, before tables are known.
-
-The grammar refuses unlisted calls, but needs the columns of all tables. Requests are checked here
-without them, by the same lists, so an unlisted call is refused on request and not only at run time.
+The names of functions are checked here from tokens alone. The grammar refuses unlisted calls, but
+needs the columns of all tables, which are unknown when a request arrives: by this check an unlisted
+call is refused on request and not only at run time.
 """
 
 from abc import ABC, abstractmethod
@@ -23,55 +22,6 @@ from engine.expressions.queries.syntax import (
     TableName,
     Tokens,
 )
-
-_BEFORE_A_VALUE = frozenset(
-    (
-        *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "EXISTS"),
-        *("CASE", "WHEN", "THEN", "ELSE", "CAST", "TRY_CAST"),
-        *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM", "FOR", "ANY", "SOME", "ALL"),
-    )
-)
-"""Grammar words that may precede a parenthesis. FROM is that of IS DISTINCT FROM."""
-
-
-def refuse_other_calls(cursor: Cursor, start: int) -> None:
-    """Refuse an unlisted call at the parenthesis ahead; `start` is the expression's beginning.
-
-    Quotes, case, comments and qualified names make no difference: functions are plain words.
-
-    Raises:
-        ExpressionError: with the position of the name.
-    """
-    before = cursor.token(-1) if cursor.index > start else None
-    if cursor.peek() != "(" or before is None:
-        return
-    if before.kind == "symbol" and before.value not in {")", "]"}:
-        return
-    if before.kind == "word" and _may_precede(before, cursor, start):
-        return
-    named = before.kind in {"word", "name"}
-    shown = f"The function {before.text[:100]}" if named else f"Calling {before.text[:60]!r}"
-    plain = (
-        ": write its name without a qualifier or quotes"
-        if named and _is_function(before.value.lower())
-        else ""
-    )
-    what = f"{shown} at {before.position} is not allowed in an expression{plain}."
-    raise ExpressionError(what, remedy_for(before.value), position=before.position)
-
-
-def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
-    earlier = cursor.peek(-2) if cursor.index - 1 > start else ""
-    if earlier == ".":
-        return False
-    is_type = earlier in {"AS", "::"} or word.value in {"DECIMAL", "DEC", "NUMERIC"}
-    return is_type or word.value in _BEFORE_A_VALUE or _is_function(word.value.lower())
-
-
-def _is_function(name: str) -> bool:
-    is_plain = name in FOLDED or name in KEYWORD_CALLS
-    return is_plain or bool(find_callable(name) or find_window_function(name))
-
 
 _JOINS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("JOIN",), "inner"),
@@ -106,6 +56,15 @@ RESERVED = _ENDS | _OTHER
 """Words that are no alias without backticks."""
 MAX_COMBINED = 200
 _UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WINDOW"})
+
+_BEFORE_A_VALUE = frozenset(
+    (
+        *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "DIV", "EXISTS"),
+        *("CASE", "WHEN", "THEN", "ELSE", "CAST", "TRY_CAST"),
+        *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM", "FOR", "ANY", "SOME", "ALL"),
+    )
+)
+"""Grammar words that may precede a parenthesis. FROM is that of IS DISTINCT FROM."""
 
 
 class FromReader(Cursor, ABC):
@@ -289,3 +248,42 @@ class FromReader(Cursor, ABC):
     @staticmethod
     def _is_word(token: Token | None, *words: str) -> bool:
         return token is not None and token.kind == "word" and token.value in words
+
+
+def refuse_other_calls(cursor: Cursor, start: int) -> None:
+    """Refuse an unlisted call at the parenthesis ahead; `start` is the expression's beginning.
+
+    Quotes, case, comments and qualified names make no difference: functions are plain words.
+
+    Raises:
+        ExpressionError: with the position of the name.
+    """
+    before = cursor.token(-1) if cursor.index > start else None
+    if cursor.peek() != "(" or before is None:
+        return
+    if before.kind == "symbol" and before.value not in {")", "]"}:
+        return
+    if before.kind == "word" and _may_precede(before, cursor, start):
+        return
+    named = before.kind in {"word", "name"}
+    shown = f"The function {before.text[:100]}" if named else f"Calling {before.text[:60]!r}"
+    plain = (
+        ": write its name without a qualifier or quotes"
+        if named and _is_function(before.value.lower())
+        else ""
+    )
+    what = f"{shown} at {before.position} is not allowed in an expression{plain}."
+    raise ExpressionError(what, remedy_for(before.value), position=before.position)
+
+
+def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
+    earlier = cursor.peek(-2) if cursor.index - 1 > start else ""
+    if earlier == ".":
+        return False
+    is_type = earlier in {"AS", "::"} or word.value in {"DECIMAL", "DEC", "NUMERIC"}
+    return is_type or word.value in _BEFORE_A_VALUE or _is_function(word.value.lower())
+
+
+def _is_function(name: str) -> bool:
+    is_plain = name in FOLDED or name in KEYWORD_CALLS
+    return is_plain or bool(find_callable(name) or find_window_function(name))

@@ -4,17 +4,10 @@ The log of a shallow clone names the source's files by absolute paths. The sourc
 them: its VACUUM deletes every file it no longer needs. A deep clone copies the files below its own
 root before its commit, and the commit is checked against everything committed in the meantime.
 
-Copies of files into a table, several at a time, through this process.
-
-No log names a copy before the commit. A copy made by an earlier run is recognized by name and size.
-A failed run leaves its copies for the next one; VACUUM removes unused copies.
-
-Files of one table as the log of a deep clone names them, and the copies needed for them.
-
 A copy's name is derived from the source path, the table's id, and the size and time in the source's
 log: equal names mean equal content, even if a table was recreated with the same file names. A
-repeated run therefore finds the copies of an earlier one and never overwrites the clone's own
-files.
+repeated run therefore finds the copies of an earlier one, checks their size, and never overwrites
+the clone's own files. VACUUM removes unused copies.
 """
 
 import hashlib
@@ -64,6 +57,27 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 _DIGEST_CHARACTERS = 16
 
+STAGE = "copy files"
+AT_ONCE = 8
+TRUSTED_MS = 24 * 3600 * 1000
+"""Maximum age of an earlier run's copy: a VACUUM might be removing an older one."""
+_PIECE_BYTES = 8 * 1024 * 1024
+_LOOK_SECONDS = 1.0
+
+_TIMES = (
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+_ROW_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+_PROTECTION = "checkpointProtection"
+_OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
+"""Properties about a table's own history and rows, which a clone does not inherit."""
+_FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names only the source's files
+_KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
+
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
@@ -79,153 +93,6 @@ class CopiedFile:
 
     add: AddFile
     copies: tuple[FileCopy, ...]
-
-
-def copy_file(owner: Snapshot, add: AddFile) -> CopiedFile:
-    """Return a table's live file, with its deletion vector, as an action for its deep clone's log.
-
-    Row ids are left out: they number the rows of their own table.
-
-    Raises:
-        PathOutsideRootError: the file lies outside the table and its allowed roots.
-    """
-    place = resolve_log_path(owner.table_uri, add.path, owner.allowed_roots)
-    data = FileCopy(place, _copy_name(place, owner.metadata.id, add))
-    vector, copies = _copy_vector(owner, add.deletion_vector)
-    ours = msgspec.structs.replace(
-        add,
-        path=quote(data.path, safe=PATH_SAFE),
-        deletion_vector=vector,
-        data_change=True,
-        base_row_id=None,
-        default_row_commit_version=None,
-    )
-    return CopiedFile(ours, (data, *copies))
-
-
-def _copy_vector(
-    owner: Snapshot, vector: DeletionVectorDescriptor | None
-) -> tuple[DeletionVectorDescriptor | None, tuple[FileCopy, ...]]:
-    if vector is None or vector.storage_type == "i":
-        return vector, ()
-    place = locate(owner.table_uri, vector, owner.allowed_roots)
-    name = encode_z85(uuid.uuid5(uuid.NAMESPACE_URL, f"{owner.metadata.id} {_whole(place)}").bytes)
-    ours = msgspec.structs.replace(vector, storage_type="u", path_or_inline_dv=name)
-    return ours, (FileCopy(place, relative_path(name)),)
-
-
-def _copy_name(place: ResolvedPath, table_id: str, add: AddFile) -> str:
-    directory, _, name = place.path.rpartition("/")
-    content = f"{table_id} {add.size} {add.modification_time} {_whole(place)}"
-    digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    return f"{directory}/{digest}-{name}".lstrip("/")
-
-
-def _whole(place: ResolvedPath) -> str:
-    return f"{place.root}/{place.path}"
-
-
-STAGE = "copy files"
-AT_ONCE = 8
-TRUSTED_MS = 24 * 3600 * 1000
-"""Maximum age of an earlier run's copy: a VACUUM might be removing an older one."""
-_PIECE_BYTES = 8 * 1024 * 1024
-_LOOK_SECONDS = 1.0
-
-
-def copy_files(
-    execution: Execution, copies: Sequence[FileCopy], storage_options: Mapping[str, str]
-) -> int:
-    """Copy the missing files; return the number of files copied.
-
-    Raises:
-        DataFileMissingError: a file of the source is gone.
-        OperationCancelledError: the caller cancelled; no partial copies remain.
-    """
-    stopped = Event()
-    copying = _Copying(execution, storage_options, stopped)
-    outcomes = _all_of(execution, copies, copying.copy, stopped)
-    again = [
-        copy for copy, copied in outcomes if not copied
-    ]  # a VACUUM may have deleted them meanwhile
-    outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
-    copied = len([copy for copy, done in outcomes if done])
-    execution.report_finding(f"{copied:,} of {len(copies):,} files were left to copy", STAGE)
-    return copied
-
-
-class _Copying:
-    def __init__(
-        self, execution: Execution, storage_options: Mapping[str, str], stopped: Event
-    ) -> None:
-        self._target, self._stopped = execution.table.store, stopped
-        self._fresh_from_ms = execution.now_ms - TRUSTED_MS
-        self._source_at = cache(lambda root: open_store(root, storage_options))
-
-    def copy(self, copy: FileCopy) -> bool:
-        """Copy one file; return False if the copy exists."""
-        source: Store = self._source_at(copy.source.root)
-        original, there = source.stat(copy.source.path), self._target.stat(copy.path)
-        if original is None:
-            msg = f"{copy.source.path} of {copy.source.root} is missing and cannot be cloned."
-            raise DataFileMissingError(msg, "Clone a version whose files have not been vacuumed.")
-        if there is not None and self._is_copy(there, original):
-            return False
-        self._target.put_stream(copy.path, self._pieces(source, copy.source.path))
-        return True
-
-    def _is_copy(self, there: FileStatus, original: FileStatus) -> bool:
-        """Return whether a file is an earlier run's copy, recent enough to be safe from VACUUM."""
-        return there.size_bytes == original.size_bytes and there.modified_ms >= self._fresh_from_ms
-
-    def _pieces(self, source: Store, path: str) -> Iterator[bytes]:
-        with source.open_input(path) as file:
-            while piece := file.read(_PIECE_BYTES):
-                if self._stopped.is_set():
-                    msg = "The copy was stopped."
-                    raise OperationCancelledError(msg)
-                yield piece
-
-
-def _all_of(
-    execution: Execution,
-    copies: Sequence[FileCopy],
-    copy: Callable[[FileCopy], bool],
-    stopped: Event,
-) -> list[tuple[FileCopy, bool]]:
-    """Run all copies; return each and whether it was made, reporting progress from this thread."""
-    outcomes: list[tuple[FileCopy, bool]] = []
-    left, running = iter(copies), dict[Future[bool], FileCopy]()
-    with ThreadPoolExecutor(AT_ONCE, "copy") as pool:
-        try:
-            while True:
-                for file_copy in left:
-                    running[pool.submit(copy, file_copy)] = file_copy
-                    if len(running) == 2 * AT_ONCE:
-                        break
-                if not running:
-                    return outcomes
-                ended, _ = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
-                outcomes += [(running.pop(future), future.result()) for future in ended]
-                execution.progress(Progress(STAGE, len(outcomes), len(copies), "files"))
-        except BaseException:
-            stopped.set()
-            raise
-
-
-_TIMES = (
-    "delta.inCommitTimestampEnablementVersion",
-    "delta.inCommitTimestampEnablementTimestamp",
-)
-_ROW_COLUMNS = (
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
-_PROTECTION = "checkpointProtection"
-_OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
-"""Properties about a table's own history and rows, which a clone does not inherit."""
-_FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names only the source's files
-_KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
 
 
 @dataclass(frozen=True)
@@ -490,3 +357,127 @@ def _share_vector(
 def _absolute(place: ResolvedPath) -> str:
     scheme, _, rest = place.root.rpartition("://")
     return f"{scheme or 'file'}://{quote(f'{rest}/{place.path}', safe=PATH_SAFE)}"
+
+
+def copy_file(owner: Snapshot, add: AddFile) -> CopiedFile:
+    """Return a table's live file, with its deletion vector, as an action for its deep clone's log.
+
+    Row ids are left out: they number the rows of their own table.
+
+    Raises:
+        PathOutsideRootError: the file lies outside the table and its allowed roots.
+    """
+    place = resolve_log_path(owner.table_uri, add.path, owner.allowed_roots)
+    data = FileCopy(place, _copy_name(place, owner.metadata.id, add))
+    vector, copies = _copy_vector(owner, add.deletion_vector)
+    ours = msgspec.structs.replace(
+        add,
+        path=quote(data.path, safe=PATH_SAFE),
+        deletion_vector=vector,
+        data_change=True,
+        base_row_id=None,
+        default_row_commit_version=None,
+    )
+    return CopiedFile(ours, (data, *copies))
+
+
+def _copy_vector(
+    owner: Snapshot, vector: DeletionVectorDescriptor | None
+) -> tuple[DeletionVectorDescriptor | None, tuple[FileCopy, ...]]:
+    if vector is None or vector.storage_type == "i":
+        return vector, ()
+    place = locate(owner.table_uri, vector, owner.allowed_roots)
+    name = encode_z85(uuid.uuid5(uuid.NAMESPACE_URL, f"{owner.metadata.id} {_whole(place)}").bytes)
+    ours = msgspec.structs.replace(vector, storage_type="u", path_or_inline_dv=name)
+    return ours, (FileCopy(place, relative_path(name)),)
+
+
+def _copy_name(place: ResolvedPath, table_id: str, add: AddFile) -> str:
+    directory, _, name = place.path.rpartition("/")
+    content = f"{table_id} {add.size} {add.modification_time} {_whole(place)}"
+    digest = hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{directory}/{digest}-{name}".lstrip("/")
+
+
+def _whole(place: ResolvedPath) -> str:
+    return f"{place.root}/{place.path}"
+
+
+def copy_files(
+    execution: Execution, copies: Sequence[FileCopy], storage_options: Mapping[str, str]
+) -> int:
+    """Copy the missing files; return the number of files copied.
+
+    Raises:
+        DataFileMissingError: a file of the source is gone.
+        OperationCancelledError: the caller cancelled; no partial copies remain.
+    """
+    stopped = Event()
+    copying = _Copying(execution, storage_options, stopped)
+    outcomes = _all_of(execution, copies, copying.copy, stopped)
+    again = [
+        copy for copy, copied in outcomes if not copied
+    ]  # a VACUUM may have deleted them meanwhile
+    outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
+    copied = len([copy for copy, done in outcomes if done])
+    execution.report_finding(f"{copied:,} of {len(copies):,} files were left to copy", STAGE)
+    return copied
+
+
+class _Copying:
+    def __init__(
+        self, execution: Execution, storage_options: Mapping[str, str], stopped: Event
+    ) -> None:
+        self._target, self._stopped = execution.table.store, stopped
+        self._fresh_from_ms = execution.now_ms - TRUSTED_MS
+        self._source_at = cache(lambda root: open_store(root, storage_options))
+
+    def copy(self, copy: FileCopy) -> bool:
+        """Copy one file; return False if the copy exists."""
+        source: Store = self._source_at(copy.source.root)
+        original, there = source.stat(copy.source.path), self._target.stat(copy.path)
+        if original is None:
+            msg = f"{copy.source.path} of {copy.source.root} is missing and cannot be cloned."
+            raise DataFileMissingError(msg, "Clone a version whose files have not been vacuumed.")
+        if there is not None and self._is_copy(there, original):
+            return False
+        self._target.put_stream(copy.path, self._pieces(source, copy.source.path))
+        return True
+
+    def _is_copy(self, there: FileStatus, original: FileStatus) -> bool:
+        """Return whether a file is an earlier run's copy, recent enough to be safe from VACUUM."""
+        return there.size_bytes == original.size_bytes and there.modified_ms >= self._fresh_from_ms
+
+    def _pieces(self, source: Store, path: str) -> Iterator[bytes]:
+        with source.open_input(path) as file:
+            while piece := file.read(_PIECE_BYTES):
+                if self._stopped.is_set():
+                    msg = "The copy was stopped."
+                    raise OperationCancelledError(msg)
+                yield piece
+
+
+def _all_of(
+    execution: Execution,
+    copies: Sequence[FileCopy],
+    copy: Callable[[FileCopy], bool],
+    stopped: Event,
+) -> list[tuple[FileCopy, bool]]:
+    """Run all copies; return each and whether it was made, reporting progress from this thread."""
+    outcomes: list[tuple[FileCopy, bool]] = []
+    left, running = iter(copies), dict[Future[bool], FileCopy]()
+    with ThreadPoolExecutor(AT_ONCE, "copy") as pool:
+        try:
+            while True:
+                for file_copy in left:
+                    running[pool.submit(copy, file_copy)] = file_copy
+                    if len(running) == 2 * AT_ONCE:
+                        break
+                if not running:
+                    return outcomes
+                ended, _ = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
+                outcomes += [(running.pop(future), future.result()) for future in ended]
+                execution.progress(Progress(STAGE, len(outcomes), len(copies), "files"))
+        except BaseException:
+            stopped.set()
+            raise

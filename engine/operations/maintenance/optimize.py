@@ -3,12 +3,9 @@
 Rows keep their order, and every removed file records where its rows went, so a concurrent DELETE
 can be rebased. Large tables are compacted in batches of one commit each; completed batches remain.
 
-OPTIMIZE with an order of rows: ZORDER BY, and the clustering columns of clustered tables.
-
-Rows move to other files, so only row ids can trace them. Clustered files are marked in the log and
-left alone until new files arrive, unless OPTIMIZE … FULL requests all of them.
-
-Choice of files to compact together (pure).
+With ZORDER BY, or on a clustered table, rows are sorted into other files, so only row ids can trace
+them. Clustered files are marked in the log and left alone until new files arrive, unless OPTIMIZE …
+FULL requests all of them.
 """
 
 import hashlib
@@ -51,8 +48,16 @@ from engine.spark.write.zorder import RankSample, sort_by_zorder
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.words import count_noun
 
+BATCH_BYTES = 50 * 1024**3
+NOTHING_TO_DO = "The files already have their target size: there was nothing to do."
+
 MAX_DELETED_RATIO = 0.05
 """A file with a larger share of deleted rows is rewritten even if it is large and single."""
+
+CLUSTERED = "liquid"
+_SAMPLE_FILES = 64
+_ENOUGH = 0.5
+"""Clustered files below this share of the target size are clustered again with new ones."""
 
 Bin = tuple[AddFile, ...]
 
@@ -76,196 +81,6 @@ class BinRule:
         if self.purge:
             return add.deletion_vector is not None or (self.fits_iceberg and not is_tagged(add))
         return add.size < self.target_size_bytes or has_many_deleted(add)
-
-
-def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
-    """Pack files into bins for rewriting, each of one partition and in the order of the log.
-
-    Smallest files first, so a later run finds nothing to join: any two bins together exceed
-    the target size.
-    """
-    partitions: dict[tuple[tuple[str, str | None], ...], list[tuple[int, AddFile]]] = {}
-    for order, add in enumerate(files):
-        if rule.wants(add):
-            key = tuple(sorted((k, v or None) for k, v in add.partition_values.items()))
-            partitions.setdefault(key, []).append((order, add))
-    return [bin_ for group in partitions.values() for bin_ in _bins(group, rule)]
-
-
-def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
-    """Yield groups of bins of about `size_bytes`; each group is one commit."""
-    group: list[Bin] = []
-    total = 0
-    for bin_ in bins:
-        size = sum(add.size for add in bin_)
-        if group and total + size > size_bytes:
-            yield group
-            group, total = [], 0
-        group.append(bin_)
-        total += size
-    if group:
-        yield group
-
-
-def digest(bins: Iterable[Bin]) -> str:
-    """Return a digest of the bins' files, stable across runs."""
-    keys = sorted(f"{add.path}\0{add.key[1] or ''}" for bin_ in bins for add in bin_)
-    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
-
-
-def has_many_deleted(add: AddFile) -> bool:
-    """Return whether the share of deleted rows is large enough to slow down reads."""
-    rows = physical_rows(add)
-    if add.deletion_vector is None:
-        return False
-    return not rows or add.deletion_vector.cardinality / rows > MAX_DELETED_RATIO
-
-
-def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
-    group: list[tuple[int, AddFile]] = []
-    total = 0
-    for order, add in sorted(files, key=lambda file: (file[1].size, file[0])):
-        if group and total + add.size > rule.target_size_bytes:
-            yield from _worth(group, rule)
-            group, total = [], 0
-        group.append((order, add))
-        total += add.size
-    yield from _worth(group, rule)
-
-
-def _worth(group: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
-    """Yield the group as a bin unless it is one file without enough deleted rows."""
-    ordered = tuple(add for _, add in sorted(group, key=lambda item: item[0]))
-    alone = len(ordered) == 1 and not (rule.purge or has_many_deleted(ordered[0]))
-    if ordered and not alone:
-        yield ordered
-
-
-CLUSTERED = "liquid"
-_SAMPLE_FILES = 64
-_ENOUGH = 0.5
-"""Clustered files below this share of the target size are clustered again with new ones."""
-
-
-def files_to_cluster(snapshot: Snapshot, target_bytes: int, *, full: bool) -> list[AddFile]:
-    """Return the files to cluster; without new files, only those with many deleted rows."""
-    files = snapshot.add_files()
-    if full:
-        return files
-    new = [add for add in files if add.clustering_provider != CLUSTERED]
-    if not new:
-        return [add for add in files if has_many_deleted(add)]
-    small = [
-        add
-        for add in files
-        if add.clustering_provider == CLUSTERED and add.size < _ENOUGH * target_bytes
-    ]
-    return new + small
-
-
-def rewrite_ordered(
-    command: Optimize,
-    execution: Execution,
-    snapshot: Snapshot,
-    files: Sequence[AddFile],
-    condition: Expression | None,
-) -> OperationResult:
-    """Write files' rows in order of the columns, as one commit.
-
-    Raises:
-        RequestError: a column is a partition column or has no order.
-        ConflictError: a concurrent commit rewrote the same files.
-    """
-    names = command.zorder_by or snapshot.clustering_columns
-    paths = (
-        [resolve_column(snapshot.schema, name) for name in command.zorder_by]
-        if command.zorder_by
-        else [column_path(name) for name in snapshot.clustering_columns]
-    )
-    _check_columns(snapshot, paths)
-    if execution.options.dry_run:
-        listed = [PlannedFile.from_add(add, "its rows are reordered") for add in files]
-        plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
-        return OperationResult(plan=plan)
-    txn = execution.begin(operation="OPTIMIZE")
-    current = execution.snapshot_of(txn)
-    live = {add.key for add in current.add_files(paths=[add.path for add in files])}
-    present = [add for add in files if add.key in live]
-    written = _write(command, execution, current, present, paths)
-    check_moved(current, present, written.rows)
-    clustered = not command.zorder_by
-    adds = [_mark_clustered(add) for add in written.adds] if clustered else list(written.adds)
-    txn.stage(*adds, *[removal(add, data_change=False) for add in present])
-    parameters = {
-        "predicate": [to_sql(condition)] if condition is not None else [],
-        "zOrderBy": list(command.zorder_by),
-        "clusterBy": list(names) if clustered else [],
-        "auto": command.auto,
-        **({"isFull": True} if command.full else {}),
-    }
-    metrics = size_metrics(written.adds, present)
-    return execution.commit(txn, "OPTIMIZE", parameters, metrics)
-
-
-def _write(
-    command: Optimize,
-    execution: Execution,
-    snapshot: Snapshot,
-    files: Sequence[AddFile],
-    paths: Sequence[ColumnPath],
-) -> WriteOutput:
-    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
-    target = command.target_size_bytes or table.target_size_bytes
-    pieces = max(1, -(-sum(add.size for add in files) // target))
-    with execution.spark_stage("order rows"):
-        frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
-        columns = [_value(path) for path in paths]
-        partitions = [column(partition_field.name) for partition_field in table.partition_fields]
-        if len(columns) > 1:
-            sample = _sample(execution, table, files)
-            ordered = sort_by_zorder(frame, columns, partitions, pieces, sample)
-        else:
-            parted = frame.repartitionByRange(pieces, *partitions, *columns)
-            ordered = parted.sortWithinPartitions(*partitions, *columns)
-        written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)
-        execution.wrote(written.adds)
-    execution.wrote_in_words(written.adds)
-    return written
-
-
-def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> RankSample:
-    """Sample rows from files spread over the table; neighboring files hold similar rows."""
-    some = files[:: max(1, len(files) // _SAMPLE_FILES)]
-    rows = scan(execution.spark, table, ScanRequest(some))
-    counts = [live_rows(add) for add in some]
-    told = [count for count in counts if count is not None]
-    return RankSample(rows, sum(told) if len(told) == len(counts) else rows.count())
-
-
-def _check_columns(snapshot: Snapshot, paths: Sequence[ColumnPath]) -> None:
-    for path in paths:
-        name = render_column_path(path)
-        if path[0] in snapshot.partition_columns:
-            msg = f"{name} is a partition column: each of its values already has separate files."
-            raise RequestError(msg, "Order by other columns.", field="zorder_by")
-        if isinstance(target_type(snapshot.schema, path), StructType | ArrayType | MapType):
-            msg = f"{name} is nested, so its values have no order."
-            raise RequestError(msg, "Order by one of its fields.", field="zorder_by")
-
-
-def _value(path: ColumnPath) -> Column:
-    value = column(path[0])
-    for part in path[1:]:
-        value = value.getField(part)
-    return value
-
-
-def _mark_clustered(add: AddFile) -> AddFile:
-    return msgspec.structs.replace(add, clustering_provider=CLUSTERED)
-
-
-BATCH_BYTES = 50 * 1024**3
-NOTHING_TO_DO = "The files already have their target size: there was nothing to do."
 
 
 def optimize(command: Optimize, execution: Execution) -> OperationResult:
@@ -417,3 +232,183 @@ def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
         else NOTHING_TO_DO
     )
     return OperationResult(plan=plan_of(summary, files, new_files=len(bins)))
+
+
+def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
+    """Pack files into bins for rewriting, each of one partition and in the order of the log.
+
+    Smallest files first, so a later run finds nothing to join: any two bins together exceed
+    the target size.
+    """
+    partitions: dict[tuple[tuple[str, str | None], ...], list[tuple[int, AddFile]]] = {}
+    for order, add in enumerate(files):
+        if rule.wants(add):
+            key = tuple(sorted((k, v or None) for k, v in add.partition_values.items()))
+            partitions.setdefault(key, []).append((order, add))
+    return [bin_ for group in partitions.values() for bin_ in _bins(group, rule)]
+
+
+def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
+    """Yield groups of bins of about `size_bytes`; each group is one commit."""
+    group: list[Bin] = []
+    total = 0
+    for bin_ in bins:
+        size = sum(add.size for add in bin_)
+        if group and total + size > size_bytes:
+            yield group
+            group, total = [], 0
+        group.append(bin_)
+        total += size
+    if group:
+        yield group
+
+
+def digest(bins: Iterable[Bin]) -> str:
+    """Return a digest of the bins' files, stable across runs."""
+    keys = sorted(f"{add.path}\0{add.key[1] or ''}" for bin_ in bins for add in bin_)
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
+
+
+def has_many_deleted(add: AddFile) -> bool:
+    """Return whether the share of deleted rows is large enough to slow down reads."""
+    rows = physical_rows(add)
+    if add.deletion_vector is None:
+        return False
+    return not rows or add.deletion_vector.cardinality / rows > MAX_DELETED_RATIO
+
+
+def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
+    group: list[tuple[int, AddFile]] = []
+    total = 0
+    for order, add in sorted(files, key=lambda file: (file[1].size, file[0])):
+        if group and total + add.size > rule.target_size_bytes:
+            yield from _worth(group, rule)
+            group, total = [], 0
+        group.append((order, add))
+        total += add.size
+    yield from _worth(group, rule)
+
+
+def _worth(group: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
+    """Yield the group as a bin unless it is one file without enough deleted rows."""
+    ordered = tuple(add for _, add in sorted(group, key=lambda item: item[0]))
+    alone = len(ordered) == 1 and not (rule.purge or has_many_deleted(ordered[0]))
+    if ordered and not alone:
+        yield ordered
+
+
+def files_to_cluster(snapshot: Snapshot, target_bytes: int, *, full: bool) -> list[AddFile]:
+    """Return the files to cluster; without new files, only those with many deleted rows."""
+    files = snapshot.add_files()
+    if full:
+        return files
+    new = [add for add in files if add.clustering_provider != CLUSTERED]
+    if not new:
+        return [add for add in files if has_many_deleted(add)]
+    small = [
+        add
+        for add in files
+        if add.clustering_provider == CLUSTERED and add.size < _ENOUGH * target_bytes
+    ]
+    return new + small
+
+
+def rewrite_ordered(
+    command: Optimize,
+    execution: Execution,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    condition: Expression | None,
+) -> OperationResult:
+    """Write files' rows in order of the columns, as one commit.
+
+    Raises:
+        RequestError: a column is a partition column or has no order.
+        ConflictError: a concurrent commit rewrote the same files.
+    """
+    names = command.zorder_by or snapshot.clustering_columns
+    paths = (
+        [resolve_column(snapshot.schema, name) for name in command.zorder_by]
+        if command.zorder_by
+        else [column_path(name) for name in snapshot.clustering_columns]
+    )
+    _check_columns(snapshot, paths)
+    if execution.options.dry_run:
+        listed = [PlannedFile.from_add(add, "its rows are reordered") for add in files]
+        plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
+        return OperationResult(plan=plan)
+    txn = execution.begin(operation="OPTIMIZE")
+    current = execution.snapshot_of(txn)
+    live = {add.key for add in current.add_files(paths=[add.path for add in files])}
+    present = [add for add in files if add.key in live]
+    written = _write(command, execution, current, present, paths)
+    check_moved(current, present, written.rows)
+    clustered = not command.zorder_by
+    adds = [_mark_clustered(add) for add in written.adds] if clustered else list(written.adds)
+    txn.stage(*adds, *[removal(add, data_change=False) for add in present])
+    parameters = {
+        "predicate": [to_sql(condition)] if condition is not None else [],
+        "zOrderBy": list(command.zorder_by),
+        "clusterBy": list(names) if clustered else [],
+        "auto": command.auto,
+        **({"isFull": True} if command.full else {}),
+    }
+    metrics = size_metrics(written.adds, present)
+    return execution.commit(txn, "OPTIMIZE", parameters, metrics)
+
+
+def _write(
+    command: Optimize,
+    execution: Execution,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    paths: Sequence[ColumnPath],
+) -> WriteOutput:
+    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
+    target = command.target_size_bytes or table.target_size_bytes
+    pieces = max(1, -(-sum(add.size for add in files) // target))
+    with execution.spark_stage("order rows"):
+        frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
+        columns = [_value(path) for path in paths]
+        partitions = [column(partition_field.name) for partition_field in table.partition_fields]
+        if len(columns) > 1:
+            sample = _sample(execution, table, files)
+            ordered = sort_by_zorder(frame, columns, partitions, pieces, sample)
+        else:
+            parted = frame.repartitionByRange(pieces, *partitions, *columns)
+            ordered = parted.sortWithinPartitions(*partitions, *columns)
+        written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)
+        execution.wrote(written.adds)
+    execution.wrote_in_words(written.adds)
+    return written
+
+
+def _sample(execution: Execution, table: TableFiles, files: Sequence[AddFile]) -> RankSample:
+    """Sample rows from files spread over the table; neighboring files hold similar rows."""
+    some = files[:: max(1, len(files) // _SAMPLE_FILES)]
+    rows = scan(execution.spark, table, ScanRequest(some))
+    counts = [live_rows(add) for add in some]
+    told = [count for count in counts if count is not None]
+    return RankSample(rows, sum(told) if len(told) == len(counts) else rows.count())
+
+
+def _check_columns(snapshot: Snapshot, paths: Sequence[ColumnPath]) -> None:
+    for path in paths:
+        name = render_column_path(path)
+        if path[0] in snapshot.partition_columns:
+            msg = f"{name} is a partition column: each of its values already has separate files."
+            raise RequestError(msg, "Order by other columns.", field="zorder_by")
+        if isinstance(target_type(snapshot.schema, path), StructType | ArrayType | MapType):
+            msg = f"{name} is nested, so its values have no order."
+            raise RequestError(msg, "Order by one of its fields.", field="zorder_by")
+
+
+def _value(path: ColumnPath) -> Column:
+    value = column(path[0])
+    for part in path[1:]:
+        value = value.getField(part)
+    return value
+
+
+def _mark_clustered(add: AddFile) -> AddFile:
+    return msgspec.structs.replace(add, clustering_provider=CLUSTERED)

@@ -1,8 +1,7 @@
 """MERGE of few rows into few files without Spark: Arrow joins, decides and writes in this process.
 
-It is the counterpart of `merge_rows`; `arrow_rows` decides when Spark must take over.
-
-Counts rows for a dry run of MERGE with Arrow, as `dry_run_counts` does; writes nothing.
+It is the counterpart of `merge_rows`; `arrow_rows` decides when Spark must take over. A dry run
+counts the rows of each action and writes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +60,8 @@ from engine.words import count_noun
 MOST_SOURCE_ROWS = 100_000
 _FILE = "\0file"
 _NOTHING = -1
+
+_ACTIONS = ("updated", "deleted", "inserted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +319,6 @@ def _add_null_row_ids(rows: pa.Table) -> pa.Table:
 
 def _qualify_assignments(clause: AnalysedClause) -> dict[tuple[str, ...], Expression]:
     return {path: qualify_source(value) for path, value in clause.assignments.items()}
-
-
-_ACTIONS = ("updated", "deleted", "inserted")
 
 
 def plan_of_merge(

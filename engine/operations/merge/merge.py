@@ -1,8 +1,7 @@
 """MERGE: update, delete and insert by matching rows of a source, in one commit.
 
-A MERGE held against its target's and its source's columns, before any row is read.
-
-The commit metrics and parameters of a MERGE, under delta-spark's names.
+The statement is checked against the columns of both sides before any row is read. The commit's
+metrics and parameters have delta-spark's names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -101,44 +100,7 @@ from engine.spark.write.writer import (
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.snapshot_rows import RowMatcher
 
-
-def analyse_merge(
-    command: Merge, execution: Execution, terms: WriteTerms, source: StructType, tables: QueryTables
-) -> tuple[WriteTerms, AnalysedMerge]:
-    """Return the target's terms after the MERGE, and its analysed conditions and clauses.
-
-    Raises:
-        EngineError: a name, type or clause is invalid.
-    """
-    if command.schema_evolution:
-        terms = add_columns(terms, command.choose_new_columns(source))
-    analysed = command.analyse(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
-    for clause in analysed.clauses:
-        _check_clause(clause, terms.schema)
-        _check_casts(clause, terms.schema, execution)
-    return terms, analysed
-
-
-def _check_casts(clause: AnalysedClause, schema: StructType, execution: Execution) -> None:
-    """Refuse values of UPDATE SET * and INSERT * that the session's time zone would decide."""
-    if execution.has_engine_terms or is_in_utc(execution.caller):
-        return
-    for path, value in clause.assignments.items():
-        column = target_type(schema, path)
-        if is_cast_by_zone(value.type, column):
-            what = f"{'.'.join(path)} would be stored in the session's time zone."
-            remedy = f"Cast it in the source: CAST(… AS {sql_name(column)})."
-            raise RequestError(what, remedy, field="source")
-
-
-def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
-    inserts = clause.when == NOT_MATCHED
-    check_assignments(schema, clause.assignments, clause_setting(clause), new_rows=inserts)
-    if inserts:
-        named = {path[0] for path in clause.assignments}
-        check_explicit(
-            schema, StructType(tuple(declared for declared in schema if declared.name in named))
-        )
+_MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,64 +111,6 @@ class MergeCounts:
     source_rows: int
     inserted_rows: int
     by_clause: Mapping[int, int]
-
-
-def merge_metrics(
-    counts: MergeCounts, gone: RowDeletion, written: WriteOutput
-) -> dict[str, int | str]:
-    """Build `operationMetrics` under delta-spark's names."""
-    clauses, inserted = counts.clauses, counts.inserted_rows
-
-    def total(when: str, *, deletes: bool) -> int:
-        return sum(
-            count
-            for number, count in counts.by_clause.items()
-            if clauses[number].when == when and (clauses[number].action == DELETE) == deletes
-        )
-
-    updated, dropped = total(MATCHED, deletes=False), total(MATCHED, deletes=True)
-    updated_by, dropped_by = total(BY_SOURCE, deletes=False), total(BY_SOURCE, deletes=True)
-    vectors = {f"numTarget{k.removeprefix('num')}": v for k, v in gone.vector_metrics().items()}
-    return {
-        "numSourceRows": counts.source_rows,
-        "numTargetRowsInserted": inserted,
-        "numTargetRowsUpdated": updated + updated_by,
-        "numTargetRowsMatchedUpdated": updated,
-        "numTargetRowsNotMatchedBySourceUpdated": updated_by,
-        "numTargetRowsDeleted": dropped + dropped_by,
-        "numTargetRowsMatchedDeleted": dropped,
-        "numTargetRowsNotMatchedBySourceDeleted": dropped_by,
-        "numTargetRowsCopied": max(0, written.rows - inserted - updated - updated_by),
-        "numOutputRows": written.rows,
-        "numTargetFilesAdded": len(written.adds),
-        "numTargetFilesRemoved": len(gone.removed),
-        "numTargetBytesAdded": written.size_bytes,
-        "numTargetBytesRemoved": sum(add.size for add in gone.removed),
-        **vectors,
-    }
-
-
-def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
-    """Build `operationParameters` under delta-spark's names."""
-
-    def predicates(when: str) -> list[dict[str, str]]:
-        shown = []
-        for clause in merge.clauses:
-            if clause.when == when:
-                action = {"actionType": clause.action.removesuffix("_all")}
-                condition = {"predicate": to_sql(clause.condition)} if clause.condition else {}
-                shown.append({**condition, **action})
-        return shown
-
-    return {
-        "predicate": [to_sql(merge.on)],
-        "matchedPredicates": predicates(MATCHED),
-        "notMatchedPredicates": predicates("not_matched"),
-        "notMatchedBySourcePredicates": predicates(BY_SOURCE),
-    }
-
-
-_MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 
 
 @dataclass
@@ -582,3 +486,97 @@ def _changes(
     changes = write_changes(frame, merging.table)
     merging.execution.wrote(changes)
     return changes
+
+
+def analyse_merge(
+    command: Merge, execution: Execution, terms: WriteTerms, source: StructType, tables: QueryTables
+) -> tuple[WriteTerms, AnalysedMerge]:
+    """Return the target's terms after the MERGE, and its analysed conditions and clauses.
+
+    Raises:
+        EngineError: a name, type or clause is invalid.
+    """
+    if command.schema_evolution:
+        terms = add_columns(terms, command.choose_new_columns(source))
+    analysed = command.analyse(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
+    for clause in analysed.clauses:
+        _check_clause(clause, terms.schema)
+        _check_casts(clause, terms.schema, execution)
+    return terms, analysed
+
+
+def _check_casts(clause: AnalysedClause, schema: StructType, execution: Execution) -> None:
+    """Refuse values of UPDATE SET * and INSERT * that the session's time zone would decide."""
+    if execution.has_engine_terms or is_in_utc(execution.caller):
+        return
+    for path, value in clause.assignments.items():
+        column = target_type(schema, path)
+        if is_cast_by_zone(value.type, column):
+            what = f"{'.'.join(path)} would be stored in the session's time zone."
+            remedy = f"Cast it in the source: CAST(… AS {sql_name(column)})."
+            raise RequestError(what, remedy, field="source")
+
+
+def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
+    inserts = clause.when == NOT_MATCHED
+    check_assignments(schema, clause.assignments, clause_setting(clause), new_rows=inserts)
+    if inserts:
+        named = {path[0] for path in clause.assignments}
+        check_explicit(
+            schema, StructType(tuple(declared for declared in schema if declared.name in named))
+        )
+
+
+def merge_metrics(
+    counts: MergeCounts, gone: RowDeletion, written: WriteOutput
+) -> dict[str, int | str]:
+    """Build `operationMetrics` under delta-spark's names."""
+    clauses, inserted = counts.clauses, counts.inserted_rows
+
+    def total(when: str, *, deletes: bool) -> int:
+        return sum(
+            count
+            for number, count in counts.by_clause.items()
+            if clauses[number].when == when and (clauses[number].action == DELETE) == deletes
+        )
+
+    updated, dropped = total(MATCHED, deletes=False), total(MATCHED, deletes=True)
+    updated_by, dropped_by = total(BY_SOURCE, deletes=False), total(BY_SOURCE, deletes=True)
+    vectors = {f"numTarget{k.removeprefix('num')}": v for k, v in gone.vector_metrics().items()}
+    return {
+        "numSourceRows": counts.source_rows,
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": updated + updated_by,
+        "numTargetRowsMatchedUpdated": updated,
+        "numTargetRowsNotMatchedBySourceUpdated": updated_by,
+        "numTargetRowsDeleted": dropped + dropped_by,
+        "numTargetRowsMatchedDeleted": dropped,
+        "numTargetRowsNotMatchedBySourceDeleted": dropped_by,
+        "numTargetRowsCopied": max(0, written.rows - inserted - updated - updated_by),
+        "numOutputRows": written.rows,
+        "numTargetFilesAdded": len(written.adds),
+        "numTargetFilesRemoved": len(gone.removed),
+        "numTargetBytesAdded": written.size_bytes,
+        "numTargetBytesRemoved": sum(add.size for add in gone.removed),
+        **vectors,
+    }
+
+
+def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
+    """Build `operationParameters` under delta-spark's names."""
+
+    def predicates(when: str) -> list[dict[str, str]]:
+        shown = []
+        for clause in merge.clauses:
+            if clause.when == when:
+                action = {"actionType": clause.action.removesuffix("_all")}
+                condition = {"predicate": to_sql(clause.condition)} if clause.condition else {}
+                shown.append({**condition, **action})
+        return shown
+
+    return {
+        "predicate": [to_sql(merge.on)],
+        "matchedPredicates": predicates(MATCHED),
+        "notMatchedPredicates": predicates("not_matched"),
+        "notMatchedBySourcePredicates": predicates(BY_SOURCE),
+    }

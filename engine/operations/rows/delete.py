@@ -1,6 +1,6 @@
-"""DELETE: removes the rows matching a condition, or all rows without one.
+"""DELETE and TRUNCATE: DELETE removes the rows matching a condition, or all rows without one.
 
-TRUNCATE: removes every row without reading a file.
+TRUNCATE removes every row without reading a file.
 """
 
 from dataclasses import replace

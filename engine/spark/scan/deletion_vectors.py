@@ -1,9 +1,8 @@
 """Deletion vectors as a constant of each file in a scan, tested by Spark's own code.
 
 Row *r* of a file is bit *r* mod 64 of the big-endian word at byte 8 · (*r* div 64). The bytes end
-with the file's last deleted row: every row behind it is live.
-
-Live rows by deletion vectors, evaluated on the executors.
+with the file's last deleted row: every row behind it is live. A frame whose files have no such
+constant leaves deleted rows out on the executors (`live_rows`).
 """
 
 import os

@@ -2,13 +2,10 @@
 
 Spark asks a relation for its files by `SparkFileIndex`, with the filters of the query. The index
 prunes partitions and skips files by the log's statistics, and each file has constants (its number,
-its partition values) as columns at no cost per row.
+its partition values) as columns at no cost per row. The JVM makes the file objects from one pickled
+list, not file by file.
 
-The file objects of Spark's scans, made in the JVM from one pickled list, not file by file.
-
-Filters pushed to a scan by Spark, as a condition of the engine for skipping files.
-
-An untranslated filter skips nothing: Spark evaluates every filter again.
+A filter that is not translated skips nothing: Spark evaluates every filter again.
 """
 
 import pickle
@@ -47,214 +44,15 @@ from engine.spark.jvm import (
 )
 from engine.spark.scan.live_tables import LiveTable
 
-_SOURCES = "org.apache.spark.sql.execution.datasources."
-_FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
-
-
-def directories(
-    spark: SparkSession,
-    schema: spark_types.StructType,
-    values: pa.Table,
-    files: Sequence[tuple[str, int, int]],
-) -> Any:  # noqa: ANN401 - the JVM's
-    """Return each file as a partition of its own."""
-    kind = spark_types.ArrayType(
-        spark_types.StructType()
-        .add("values", _nullable(schema))
-        .add("files", spark_types.ArrayType(_FILE))
-    )
-    columns = [
-        _convert_to_spark_storage(values.column(i)).to_pylist() for i in range(values.num_columns)
-    ]
-    constants = zip(*columns, strict=True) if columns else [()] * len(files)
-    rows = [(of_file, [file]) for of_file, file in zip(constants, files, strict=True)]
-    inside: Any = spark
-    jvm: Any = inside._jvm
-    unpickler = keep_in_jvm(
-        spark.sparkContext, "Unpickler", lambda: jvm.net.razorvine.pickle.Unpickler
-    )
-    unpickled = unpickler().loads(bytearray(pickle.dumps(rows, 4)))
-    from_python, make = _maker(spark, kind)
-    fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
-    row = expressions(spark).GenericInternalRow(fields)
-    return make.freshCopyIfContainsStatefulExpression().eval(row)
-
-
-_makers: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
-"""By gateway and type: to make one takes some sixty calls of the JVM."""
-_MOST_MAKERS = 256
-
-
-def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
-    """Return a converter of Python values to Spark rows, and an expression for objects of them.
-
-    The expression holds the arguments of one object at a time: evaluate a fresh copy of it, or
-    queries in several threads get each other's files.
-    """
-    inside: Any = spark
-    of_kind = _makers.setdefault(inside.sparkContext._gateway, {})
-    name = kind.json()
-    if name not in of_kind:
-        if len(of_kind) >= _MOST_MAKERS:
-            of_kind.clear()
-        evaluation = getattr(sql_package(spark).execution.python, "EvaluatePython$")
-        from_python = getattr(evaluation, "MODULE$").makeFromJava(data_type(name, spark))
-        of_kind[name] = from_python, _Objects(spark).build_mapping(kind)
-    return of_kind[name]
-
-
-def _convert_to_spark_storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Days and microseconds since 1970 for dates and times: Python's own end with the year 9999."""
-    if pa.types.is_date(values.type):
-        return values.cast(pa.date32()).cast(pa.int32())
-    if pa.types.is_timestamp(values.type):
-        return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-    return values
-
-
-def _nullable(schema: spark_types.StructType) -> spark_types.StructType:
-    """Return the schema with every field nullable: nullability is declared beside the files."""
-    return spark_types.StructType(
-        [spark_types.StructField(field.name, field.dataType) for field in schema]
-    )
-
-
-class _Objects:
-    """Spark expressions that construct JVM objects."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        inside: Any = spark
-        self._spark, self._jvm = spark, inside._jvm
-        self._expressions = expressions(spark)
-        self._none = self._jvm.scala.Option.apply(None)
-        self._nothing = scala_seq([], spark)
-
-    def build_mapping(self, kind: spark_types.ArrayType) -> Any:  # noqa: ANN401
-        """Return the expression that turns the first field of a row into directories."""
-        make = self._expressions.objects
-        whole = data_type(kind.json(), self._spark)
-        directory_type = whole.elementType()
-        file_type = directory_type.apply(1).dataType().elementType()
-        file = make.LambdaVariable("file", file_type, False, 1)
-        text = self._field(file, 0)
-        name = make.Invoke(
-            text,
-            "toString",
-            self._type("java.lang.String"),
-            self._nothing,
-            self._nothing,
-            True,
-            True,
-            True,
-        )
-        size, time = self._field(file, 1), self._field(file, 2)
-        status = self._new(
-            "org.apache.hadoop.fs.FileStatus",
-            size,
-            self._constant(False, "boolean"),
-            self._constant(1, "integer"),
-            size,
-            time,
-            self._new("org.apache.hadoop.fs.Path", name),
-        )
-        no_metadata = self._expressions.Literal(
-            self._jvm.PythonUtils.toScalaMap({}), self._type("scala.collection.immutable.Map")
-        )
-        listed = self._new(_SOURCES + "FileStatusWithMetadata", status, no_metadata)
-        directory = make.LambdaVariable("directory", directory_type, False, 0)
-        as_seq = self._jvm.scala.Option.apply(self._class("scala.collection.immutable.Seq"))
-        files = make.MapObjects(file, listed, self._field(directory, 1), as_seq)
-        made = self._new(_SOURCES + "PartitionDirectory", self._field(directory, 0), files)
-        first = self._expressions.BoundReference(0, whole, False)
-        return make.MapObjects(directory, made, first, as_seq)
-
-    def _field(self, row: Any, place: int) -> Any:  # noqa: ANN401
-        return self._expressions.GetStructField(row, place, self._none)
-
-    def _new(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
-        return self._expressions.objects.NewInstance(
-            self._class(name),
-            scala_seq(arguments, self._spark),
-            self._nothing,
-            False,
-            self._type(name),
-            self._none,
-        )
-
-    def _constant(self, value: object, kind: str) -> Any:  # noqa: ANN401
-        return self._expressions.Literal(value, data_type(f'"{kind}"', self._spark))
-
-    def _type(self, name: str) -> Any:  # noqa: ANN401
-        return self._jvm.org.apache.spark.sql.types.ObjectType(self._class(name))
-
-    def _class(self, name: str) -> Any:  # noqa: ANN401
-        return self._jvm.java.lang.Class.forName(name)
-
-
-_COMPARISONS = frozenset({"=", "<=>", "<", "<=", ">", ">=", "in"})
-_LOGIC = frozenset({"and", "or", "not", "isnull", "isnotnull"})
-
-
-class _NotTranslatedError(Exception):
-    """A part with a possibly different meaning in the engine."""
-
-
-def translate_filters(
-    spark: SparkSession,
-    filters: Any,  # noqa: ANN401 - the JVM's
-    names: Mapping[str, Expression],
-) -> Expression | None:
-    """Translate the filters as far as possible; None if none can be translated.
-
-    `names` maps the columns' names in the files to columns.
-    """
-    if filters.isEmpty():
-        return None
-    return conjunction(trees) if (trees := list(_trees(spark, filters, names))) else None
-
-
-def _trees(
-    spark: SparkSession,
-    filters: Any,  # noqa: ANN401
-    names: Mapping[str, Expression],
-) -> Iterator[Expression]:
-    inside: Any = spark
-    zone = inside._jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()
-    for condition in iter_seq(filters):
-        references = iter_seq(condition.references().toSeq())
-        if not all(str(reference.name()) in names for reference in references):
-            continue
-        try:
-            nodes = classic_nodes(column_of(condition, spark), spark)
-            yield _tree(nodes, names, is_utc=str(zone) in {"UTC", "Etc/UTC"})
-        except (ExpressionError, _NotTranslatedError):
-            continue
-
-
-def _tree(node: Node, names: Mapping[str, Expression], *, is_utc: bool) -> Expression:
-    """Comparisons of columns and constants of one type: no cast, so no setting decides about them."""
-    match node:
-        case AttributeNode(name=name):
-            return names[name]
-        case ConstantNode(literal=literal) if literal.type != TIMESTAMP or is_utc:
-            return literal
-        case CallNode(function=function, arguments=arguments) if function in _COMPARISONS | _LOGIC:
-            parts = [_tree(argument, names, is_utc=is_utc) for argument in arguments]
-            if function in _COMPARISONS and not _are_alike(parts):
-                raise _NotTranslatedError
-            return build.call(function, parts)
-        case _:
-            raise _NotTranslatedError
-
-
-def _are_alike(parts: list[Expression]) -> bool:
-    types = {part.type for part in parts if not (isinstance(part, Literal) and part.value is None)}
-    return len(types) <= 1
-
-
 LIVE_MARK = "lake.live"
 """An option of relations over the latest version; equal for relations over the same files."""
 Chooser = Callable[[Expression], Collection[AddFile]]
+
+_SOURCES = "org.apache.spark.sql.execution.datasources."
+_FILE = spark_types.StructType().add("path", "string").add("size", "long").add("time", "long")
+
+_COMPARISONS = frozenset({"=", "<=>", "<", "<=", ">", ">=", "in"})
+_LOGIC = frozenset({"and", "or", "not", "isnull", "isnotnull"})
 
 
 @dataclass(frozen=True)
@@ -314,6 +112,10 @@ listing_errors: deque[EngineError] = deque(maxlen=64)
 _MOST_MARKS = 4096
 _live: dict[str, "WeakSet[SparkFileIndex]"] = {}
 """Indexes by their marks; those of one mark read the same. The JVM keeps one as long as a plan has it."""
+
+_makers: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+"""By gateway and type: to make one takes some sixty calls of the JVM."""
+_MOST_MAKERS = 256
 
 
 def identity_of(snapshot: Snapshot) -> str:
@@ -528,3 +330,195 @@ class SparkFileIndex:
             return set(everything)
         keys = {add.key for add in choose(condition)}
         return {i for i in everything if listed.files[i].key in keys}
+
+
+def directories(
+    spark: SparkSession,
+    schema: spark_types.StructType,
+    values: pa.Table,
+    files: Sequence[tuple[str, int, int]],
+) -> Any:  # noqa: ANN401 - the JVM's
+    """Return each file as a partition of its own."""
+    kind = spark_types.ArrayType(
+        spark_types.StructType()
+        .add("values", _nullable(schema))
+        .add("files", spark_types.ArrayType(_FILE))
+    )
+    columns = [
+        _convert_to_spark_storage(values.column(i)).to_pylist() for i in range(values.num_columns)
+    ]
+    constants = zip(*columns, strict=True) if columns else [()] * len(files)
+    rows = [(of_file, [file]) for of_file, file in zip(constants, files, strict=True)]
+    inside: Any = spark
+    jvm: Any = inside._jvm
+    unpickler = keep_in_jvm(
+        spark.sparkContext, "Unpickler", lambda: jvm.net.razorvine.pickle.Unpickler
+    )
+    unpickled = unpickler().loads(bytearray(pickle.dumps(rows, 4)))
+    from_python, make = _maker(spark, kind)
+    fields = jvm.PythonUtils.toArray([from_python.apply(unpickled)])
+    row = expressions(spark).GenericInternalRow(fields)
+    return make.freshCopyIfContainsStatefulExpression().eval(row)
+
+
+def _maker(spark: SparkSession, kind: spark_types.ArrayType) -> tuple[Any, Any]:
+    """Return a converter of Python values to Spark rows, and an expression for objects of them.
+
+    The expression holds the arguments of one object at a time: evaluate a fresh copy of it, or
+    queries in several threads get each other's files.
+    """
+    inside: Any = spark
+    of_kind = _makers.setdefault(inside.sparkContext._gateway, {})
+    name = kind.json()
+    if name not in of_kind:
+        if len(of_kind) >= _MOST_MAKERS:
+            of_kind.clear()
+        evaluation = getattr(sql_package(spark).execution.python, "EvaluatePython$")
+        from_python = getattr(evaluation, "MODULE$").makeFromJava(data_type(name, spark))
+        of_kind[name] = from_python, _Objects(spark).build_mapping(kind)
+    return of_kind[name]
+
+
+def _convert_to_spark_storage(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days and microseconds since 1970 for dates and times: Python's own end with the year 9999."""
+    if pa.types.is_date(values.type):
+        return values.cast(pa.date32()).cast(pa.int32())
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    return values
+
+
+def _nullable(schema: spark_types.StructType) -> spark_types.StructType:
+    """Return the schema with every field nullable: nullability is declared beside the files."""
+    return spark_types.StructType(
+        [spark_types.StructField(field.name, field.dataType) for field in schema]
+    )
+
+
+class _Objects:
+    """Spark expressions that construct JVM objects."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        inside: Any = spark
+        self._spark, self._jvm = spark, inside._jvm
+        self._expressions = expressions(spark)
+        self._none = self._jvm.scala.Option.apply(None)
+        self._nothing = scala_seq([], spark)
+
+    def build_mapping(self, kind: spark_types.ArrayType) -> Any:  # noqa: ANN401
+        """Return the expression that turns the first field of a row into directories."""
+        make = self._expressions.objects
+        whole = data_type(kind.json(), self._spark)
+        directory_type = whole.elementType()
+        file_type = directory_type.apply(1).dataType().elementType()
+        file = make.LambdaVariable("file", file_type, False, 1)
+        text = self._field(file, 0)
+        name = make.Invoke(
+            text,
+            "toString",
+            self._type("java.lang.String"),
+            self._nothing,
+            self._nothing,
+            True,
+            True,
+            True,
+        )
+        size, time = self._field(file, 1), self._field(file, 2)
+        status = self._new(
+            "org.apache.hadoop.fs.FileStatus",
+            size,
+            self._constant(False, "boolean"),
+            self._constant(1, "integer"),
+            size,
+            time,
+            self._new("org.apache.hadoop.fs.Path", name),
+        )
+        no_metadata = self._expressions.Literal(
+            self._jvm.PythonUtils.toScalaMap({}), self._type("scala.collection.immutable.Map")
+        )
+        listed = self._new(_SOURCES + "FileStatusWithMetadata", status, no_metadata)
+        directory = make.LambdaVariable("directory", directory_type, False, 0)
+        as_seq = self._jvm.scala.Option.apply(self._class("scala.collection.immutable.Seq"))
+        files = make.MapObjects(file, listed, self._field(directory, 1), as_seq)
+        made = self._new(_SOURCES + "PartitionDirectory", self._field(directory, 0), files)
+        first = self._expressions.BoundReference(0, whole, False)
+        return make.MapObjects(directory, made, first, as_seq)
+
+    def _field(self, row: Any, place: int) -> Any:  # noqa: ANN401
+        return self._expressions.GetStructField(row, place, self._none)
+
+    def _new(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
+        return self._expressions.objects.NewInstance(
+            self._class(name),
+            scala_seq(arguments, self._spark),
+            self._nothing,
+            False,
+            self._type(name),
+            self._none,
+        )
+
+    def _constant(self, value: object, kind: str) -> Any:  # noqa: ANN401
+        return self._expressions.Literal(value, data_type(f'"{kind}"', self._spark))
+
+    def _type(self, name: str) -> Any:  # noqa: ANN401
+        return self._jvm.org.apache.spark.sql.types.ObjectType(self._class(name))
+
+    def _class(self, name: str) -> Any:  # noqa: ANN401
+        return self._jvm.java.lang.Class.forName(name)
+
+
+class _NotTranslatedError(Exception):
+    """A part with a possibly different meaning in the engine."""
+
+
+def translate_filters(
+    spark: SparkSession,
+    filters: Any,  # noqa: ANN401 - the JVM's
+    names: Mapping[str, Expression],
+) -> Expression | None:
+    """Translate the filters as far as possible; None if none can be translated.
+
+    `names` maps the columns' names in the files to columns.
+    """
+    if filters.isEmpty():
+        return None
+    return conjunction(trees) if (trees := list(_trees(spark, filters, names))) else None
+
+
+def _trees(
+    spark: SparkSession,
+    filters: Any,  # noqa: ANN401
+    names: Mapping[str, Expression],
+) -> Iterator[Expression]:
+    inside: Any = spark
+    zone = inside._jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()
+    for condition in iter_seq(filters):
+        references = iter_seq(condition.references().toSeq())
+        if not all(str(reference.name()) in names for reference in references):
+            continue
+        try:
+            nodes = classic_nodes(column_of(condition, spark), spark)
+            yield _tree(nodes, names, is_utc=str(zone) in {"UTC", "Etc/UTC"})
+        except (ExpressionError, _NotTranslatedError):
+            continue
+
+
+def _tree(node: Node, names: Mapping[str, Expression], *, is_utc: bool) -> Expression:
+    """Comparisons of columns and constants of one type: no cast, so no setting decides about them."""
+    match node:
+        case AttributeNode(name=name):
+            return names[name]
+        case ConstantNode(literal=literal) if literal.type != TIMESTAMP or is_utc:
+            return literal
+        case CallNode(function=function, arguments=arguments) if function in _COMPARISONS | _LOGIC:
+            parts = [_tree(argument, names, is_utc=is_utc) for argument in arguments]
+            if function in _COMPARISONS and not _are_alike(parts):
+                raise _NotTranslatedError
+            return build.call(function, parts)
+        case _:
+            raise _NotTranslatedError
+
+
+def _are_alike(parts: list[Expression]) -> bool:
+    types = {part.type for part in parts if not (isinstance(part, Literal) and part.value is None)}
+    return len(types) <= 1

@@ -1,6 +1,6 @@
-"""DataFrames over the latest versions of tables, converted to fixed versions.
+"""The tables and versions that a DataFrame reads, from its analysed plan.
 
-The tables and versions that a DataFrame reads, from its analysed plan.
+A DataFrame over the latest versions of tables can be pinned to fixed ones, and refreshed.
 """
 
 import itertools

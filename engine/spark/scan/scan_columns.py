@@ -1,8 +1,8 @@
-"""Nullability declared by the table, kept by a scan of its files: Spark's scans make all nullable.
+"""Columns of a scan, with the nullability that the table declares.
 
-Spark Connect has no way to declare it: its frames stay nullable.
-
-Columns of a scan, made once for each form of table: to make one takes a dozen calls of the JVM.
+Spark's scans make all columns nullable. Spark Connect has no way to declare otherwise: its frames
+stay nullable. The columns are made once for each form of table, because that takes a dozen calls of
+the JVM.
 """
 
 import json
@@ -38,6 +38,9 @@ from engine.spark.session import is_remote
 
 _HIDDEN = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Prefixes of metadata for writers only."""
+
+_LONGEST = 100_000
+"""Columns of a longer form are made each time."""
 
 
 def apply_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
@@ -119,10 +122,6 @@ def _declare(attribute: Any, strict: dict[str, StructField], session: SparkSessi
 def _is_strict(declared: DataType) -> bool:
     """Whether something inside it cannot be null."""
     return drop_nullability(declared) != declared
-
-
-_LONGEST = 100_000
-"""Columns of a longer form are made each time."""
 
 
 def select_columns(

@@ -1,6 +1,6 @@
-"""The rows added to a table as a Spark stream, from the log to the executors.
+"""A table as a Spark stream: its added rows or its change feed, from the log to the executors.
 
-The change feed of a table as a stream: each version's changes on the executors, as Arrow batches.
+The executors read the changes of each version as Arrow batches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +44,9 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
 _FIRST = "first"
+
+_FILES_OF_A_PIECE = 16
+_OWN = frozenset({CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 
 class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -170,10 +173,6 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _first_of(offset: Mapping[str, Any]) -> Position:
     position = offset.get(_FIRST)
     return Position.from_json(position if isinstance(position, Mapping) else offset)
-
-
-_FILES_OF_A_PIECE = 16
-_OWN = frozenset({CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP})
 
 
 def add_change_columns(schema: spark_types.StructType) -> spark_types.StructType:

@@ -1,14 +1,12 @@
-"""Batch writes of the data source `lake`: append and overwrite, one commit each.
+"""Writes of the data source `lake`: batches and streams, one commit each.
 
-Streaming writes of the data source `lake`: every batch exactly once, even if Spark repeats it.
+Tasks stage files on the executors and the driver commits them. Each step runs in a process of its
+own: they exchange their state by pickle.
 
-A batch's commit carries a `txn` action: the id of the query (kept in its checkpoint) and the number
-of the batch. A batch already in the log is not written again. Two queries with one checkpoint
-conflict in that action: the later one is aborted with `ConcurrentTransactionException`.
-
-Files staged by tasks of a data source's write: written on executors, committed elsewhere.
-
-Each step runs in a process of its own: they exchange their state by pickle.
+A batch of a stream is committed once, even if Spark repeats it. Its commit carries a `txn` action:
+the id of the query (kept in its checkpoint) and the number of the batch. A batch already in the log
+is not written again. Two queries with one checkpoint conflict in that action: the later one is
+aborted with `ConcurrentTransactionException`.
 """
 
 import uuid
@@ -54,6 +52,9 @@ from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 _SORTED_BYTES = 256 * 1024 * 1024
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass
@@ -329,10 +330,6 @@ class LakeWriter(DataSourceArrowWriter):
 def open_table(options: LakeOptions, place: SourcePlace) -> DeltaTable:
     """Open the table named by the options."""
     return DeltaTable.open(options.uri, options.storage_options, allowed_roots=place.allowed_roots)
-
-
-QUERY_ID = "sql.streaming.queryId"
-BATCH_ID = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)

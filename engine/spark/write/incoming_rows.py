@@ -1,6 +1,7 @@
 """A table's rules for its rows (`engine.snapshot.row_rules`), evaluated by Arrow.
 
-Small statements and Spark's writers of Python data sources have batches of rows. A check that Arrow cannot do exactly as Spark would is refused by name, never skipped.
+Small statements and Spark's writers of Python data sources have batches of rows. A check that Arrow
+cannot do exactly as Spark would is refused by name, never skipped.
 """
 
 import json
