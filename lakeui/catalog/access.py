@@ -1,11 +1,9 @@
 """Permissions: the actions of each person on each table.
 
 A role comes from the groups "reporter", "viewer", "operator", "maintainer" and "admin" (on every
-table)
-and from `TableGrant` (on one); the higher counts. Superusers are admins. A table is hidden from
-people
-without a role on it, and from reporters. A token may limit its owner to a lower role: the
-authentication sets this limit as `role_ceiling` on the user.
+table) and from `TableGrant` (on one); the higher counts. Superusers are admins. A table is hidden
+from people without a role on it, and from reporters. A token may limit its owner to a lower role:
+the authentication sets this limit as `role_ceiling` on the user.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,4 @@
-"""The changes of versions: one by one, and from one to another.
-
-Files added, removed or with another deletion vector from one version of a table to another.
-"""
+"""The changes of versions: one by one, and from one to another, with the files that differ."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +29,24 @@ from lakeui.catalog.models import Commit, CommitFile, Table
 FILES_COMPARED = 5000
 FILES_SHOWN = 20
 _GONE_FIRST = {CommitFile.Action.REMOVE.value: 0, CommitFile.Action.ADD.value: 1}
+
+_CUT = "Its changes are not known, because its commit is larger than the mirror stores."
+_NAMED = 20  # columns in one sentence
+_NOT_KEPT = "Its changes are not known, because the mirror does not have the definition before it."
+
+_PROPERTIES = {
+    "delta.isolationLevel": "From this version on, conflicts are decided at a different isolation level.",
+    "delta.enableDeletionVectors": "From this version on, writers may use deletion vectors, or no longer. Existing "
+    "deletion vectors stay until their files are rewritten.",
+    "delta.enableRowTracking": "From this version on, rows keep a permanent id, or no longer.",
+    "delta.enableChangeDataFeed": "From this version on, writers record changed rows, or no longer.",
+    "delta.appendOnly": "From this version on, DELETE, UPDATE and MERGE are refused, or allowed again.",
+    "delta.columnMapping.mode": "Columns have different names in the files, and readers without column mapping "
+    "refuse the table.",
+    "delta.deletedFileRetentionDuration": "VACUUM keeps removed files for a different time, so the range of readable versions "
+    "changes.",
+    "delta.logRetentionDuration": "Log entries are kept for a different time, so the length of the history changes.",
+}
 
 
 class ChangedFile(NamedTuple):
@@ -72,61 +87,6 @@ class FileDifference:
     changed: ChangedFileSums = field(default_factory=ChangedFileSums)
     passing: int = 0
     is_whole: bool = True
-
-
-def file_difference(table: Table, older: int, newer: int) -> FileDifference:
-    """Compare files after `older`, up to `newer`, by the mirrored files of the commits between."""
-    between = table.commits.filter(version__gt=older, version__lte=newer)
-    counted = between.values_list("files_added", "files_removed", "files_mirrored")
-    whole = all(added + removed <= mirrored for added, removed, mirrored in counted.order_by())
-    touched = CommitFile.objects.filter(
-        commit__in=between.order_by().values("pk"), action__in=_GONE_FIRST
-    )
-    rows = touched.order_by("commit__version").values_list(
-        "commit__version", "action", "path", "size_bytes", "row_count", "deleted_row_count"
-    )
-    files = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
-    return _compare_files(files[:FILES_COMPARED], is_whole=whole and len(files) <= FILES_COMPARED)
-
-
-def _compare_files(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
-    first: dict[str, ChangedFile] = {}
-    last: dict[str, ChangedFile] = {}
-    for file in sorted(touched, key=_order):
-        first.setdefault(file.path, file)
-        last[file.path] = file
-    by_fate: dict[tuple[str, str], list[ChangedFile]] = {}
-    for path, file in last.items():
-        by_fate.setdefault((first[path].action, file.action), []).append(file)
-    return FileDifference(
-        came=_sums(by_fate.get(("add", "add"), [])),
-        gone=_sums(by_fate.get(("remove", "remove"), [])),
-        changed=_sums(by_fate.get(("remove", "add"), [])),
-        passing=len(by_fate.get(("add", "remove"), [])),
-        is_whole=is_whole,
-    )
-
-
-def _order(file: ChangedFile) -> tuple[int, int]:
-    """Sort by version; in one, a file with only another vector is removed, then added."""
-    return file.version, _GONE_FIRST[file.action]
-
-
-def _sums(files: list[ChangedFile]) -> ChangedFileSums:
-    ranked = sorted(files, key=lambda file: (-(file.size_bytes or 0), file.path))
-    rows = [file.row_count for file in files]
-    recorded = [count for count in rows if count is not None]
-    return ChangedFileSums(
-        tuple(ranked[:FILES_SHOWN]),
-        len(files),
-        sum(file.size_bytes or 0 for file in files),
-        sum(recorded) if len(recorded) == len(rows) else None,
-    )
-
-
-_CUT = "Its changes are not known, because its commit is larger than the mirror stores."
-_NAMED = 20  # columns in one sentence
-_NOT_KEPT = "Its changes are not known, because the mirror does not have the definition before it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,21 +286,6 @@ def _protocol_text(lines: tuple[str, ...]) -> str:
     return f"{text}: {', '.join(names)}" if names else text
 
 
-_PROPERTIES = {
-    "delta.isolationLevel": "From this version on, conflicts are decided at a different isolation level.",
-    "delta.enableDeletionVectors": "From this version on, writers may use deletion vectors, or no longer. Existing "
-    "deletion vectors stay until their files are rewritten.",
-    "delta.enableRowTracking": "From this version on, rows keep a permanent id, or no longer.",
-    "delta.enableChangeDataFeed": "From this version on, writers record changed rows, or no longer.",
-    "delta.appendOnly": "From this version on, DELETE, UPDATE and MERGE are refused, or allowed again.",
-    "delta.columnMapping.mode": "Columns have different names in the files, and readers without column mapping "
-    "refuse the table.",
-    "delta.deletedFileRetentionDuration": "VACUUM keeps removed files for a different time, so the range of readable versions "
-    "changes.",
-    "delta.logRetentionDuration": "Log entries are kept for a different time, so the length of the history changes.",
-}
-
-
 def effects_of_sections(
     sections: Sequence[DiffSection], metadata_versions: Sequence[int]
 ) -> Iterator[str]:
@@ -413,3 +358,53 @@ def _columns(section: DiffSection, sign: str) -> dict[str, None]:
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
+
+
+def file_difference(table: Table, older: int, newer: int) -> FileDifference:
+    """Compare files after `older`, up to `newer`, by the mirrored files of the commits between."""
+    between = table.commits.filter(version__gt=older, version__lte=newer)
+    counted = between.values_list("files_added", "files_removed", "files_mirrored")
+    whole = all(added + removed <= mirrored for added, removed, mirrored in counted.order_by())
+    touched = CommitFile.objects.filter(
+        commit__in=between.order_by().values("pk"), action__in=_GONE_FIRST
+    )
+    rows = touched.order_by("commit__version").values_list(
+        "commit__version", "action", "path", "size_bytes", "row_count", "deleted_row_count"
+    )
+    files = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
+    return _compare_files(files[:FILES_COMPARED], is_whole=whole and len(files) <= FILES_COMPARED)
+
+
+def _compare_files(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
+    first: dict[str, ChangedFile] = {}
+    last: dict[str, ChangedFile] = {}
+    for file in sorted(touched, key=_order):
+        first.setdefault(file.path, file)
+        last[file.path] = file
+    by_fate: dict[tuple[str, str], list[ChangedFile]] = {}
+    for path, file in last.items():
+        by_fate.setdefault((first[path].action, file.action), []).append(file)
+    return FileDifference(
+        came=_sums(by_fate.get(("add", "add"), [])),
+        gone=_sums(by_fate.get(("remove", "remove"), [])),
+        changed=_sums(by_fate.get(("remove", "add"), [])),
+        passing=len(by_fate.get(("add", "remove"), [])),
+        is_whole=is_whole,
+    )
+
+
+def _order(file: ChangedFile) -> tuple[int, int]:
+    """Sort by version; in one, a file with only another vector is removed, then added."""
+    return file.version, _GONE_FIRST[file.action]
+
+
+def _sums(files: list[ChangedFile]) -> ChangedFileSums:
+    ranked = sorted(files, key=lambda file: (-(file.size_bytes or 0), file.path))
+    rows = [file.row_count for file in files]
+    recorded = [count for count in rows if count is not None]
+    return ChangedFileSums(
+        tuple(ranked[:FILES_SHOWN]),
+        len(files),
+        sum(file.size_bytes or 0 for file in files),
+        sum(recorded) if len(recorded) == len(rows) else None,
+    )

@@ -4,8 +4,7 @@ Directories are examined depth first and by name, so that the last one marks the
 search. A directory with files in `_delta_log` is a table, and everything below it is its own.
 Directories that begin with `_` or `.`, and those of partitions (`day=1`), are not entered.
 
-Unregistered tables of repeated searches: reported until they are registered or dismissed.
-
+The unregistered tables of a repeated search are reported until they are registered or dismissed.
 They outlive their round, so that nothing is reported as over while the next round runs.
 """
 
@@ -35,45 +34,6 @@ from lakeui.catalog.syncs import nobody_at_it
 from lakeui.celery import app
 from lakeui.task_names import DISCOVER_TABLES, LIGHT_QUEUE
 
-_ROWS_AT_ONCE = 500
-
-
-def keep_unregistered(discovery: Discovery, places: Collection[str], now: datetime) -> None:
-    """Store the unregistered tables of a complete round; delete those that it no longer found."""
-    unregistered = set(places)
-    with transaction.atomic():
-        kept = dict(discovery.unregistered_tables.values_list("place", "pk"))
-        gone = [pk for place, pk in kept.items() if place not in unregistered]
-        for start in range(0, len(gone), _ROWS_AT_ONCE):
-            UnregisteredTable.objects.filter(pk__in=gone[start : start + _ROWS_AT_ONCE]).delete()
-        UnregisteredTable.objects.bulk_create(
-            [
-                UnregisteredTable(discovery=discovery, place=place, found_at=now)
-                for place in places
-                if place not in kept
-            ],
-            batch_size=_ROWS_AT_ONCE,
-            ignore_conflicts=True,
-        )
-
-
-def list_attention_tables() -> QuerySet[UnregisteredTable]:
-    """Return tables that need attention: neither registered nor dismissed."""
-    registered = Table.objects.filter(uri=OuterRef("place"))
-    return UnregisteredTable.objects.filter(~Exists(registered), is_dismissed=False)
-
-
-def dismiss(discovery: Discovery) -> int:
-    """Dismiss the results so far of a search; return how many. Later ones need attention."""
-    here = list_attention_tables().filter(discovery=discovery).values("pk")
-    return UnregisteredTable.objects.filter(pk__in=here).update(is_dismissed=True)
-
-
-def dismiss_place(place: str) -> None:
-    """Dismiss an unregistered table, as `dismiss` does, in every search."""
-    UnregisteredTable.objects.filter(place=place).update(is_dismissed=True)
-
-
 DEEPEST = 12
 MOST_FOUND = 10_000  # of one search
 MOST_KEPT = 20  # searches
@@ -85,6 +45,8 @@ PATIENCE = timedelta(minutes=2)
 """How long a silent worker may still be listing."""
 SLICE_S = 20.0
 _BATCH = 200
+
+_ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,3 +386,39 @@ def _is_table(store: Store, path: str) -> bool:
 
 def _is_inner(name: str) -> bool:
     return name.startswith(("_", ".")) or "=" in name
+
+
+def keep_unregistered(discovery: Discovery, places: Collection[str], now: datetime) -> None:
+    """Store the unregistered tables of a complete round; delete those that it no longer found."""
+    unregistered = set(places)
+    with transaction.atomic():
+        kept = dict(discovery.unregistered_tables.values_list("place", "pk"))
+        gone = [pk for place, pk in kept.items() if place not in unregistered]
+        for start in range(0, len(gone), _ROWS_AT_ONCE):
+            UnregisteredTable.objects.filter(pk__in=gone[start : start + _ROWS_AT_ONCE]).delete()
+        UnregisteredTable.objects.bulk_create(
+            [
+                UnregisteredTable(discovery=discovery, place=place, found_at=now)
+                for place in places
+                if place not in kept
+            ],
+            batch_size=_ROWS_AT_ONCE,
+            ignore_conflicts=True,
+        )
+
+
+def list_attention_tables() -> QuerySet[UnregisteredTable]:
+    """Return tables that need attention: neither registered nor dismissed."""
+    registered = Table.objects.filter(uri=OuterRef("place"))
+    return UnregisteredTable.objects.filter(~Exists(registered), is_dismissed=False)
+
+
+def dismiss(discovery: Discovery) -> int:
+    """Dismiss the results so far of a search; return how many. Later ones need attention."""
+    here = list_attention_tables().filter(discovery=discovery).values("pk")
+    return UnregisteredTable.objects.filter(pk__in=here).update(is_dismissed=True)
+
+
+def dismiss_place(place: str) -> None:
+    """Dismiss an unregistered table, as `dismiss` does, in every search."""
+    UnregisteredTable.objects.filter(place=place).update(is_dismissed=True)

@@ -1,6 +1,6 @@
 """Filters of tables and versions, in pages and REST alike.
 
-Filters of a query string whose values fit a database, whatever was sent.
+Whatever a query string holds, the values fit a database.
 """
 
 from collections import Counter
@@ -21,6 +21,13 @@ from lakeui.catalog.health import Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 
 MAX_TEXT = 1000
+
+MAX_INT64 = 2**63 - 1
+BY_TABLE = "Table, by id or name"
+PARTITION_VERSIONS = 200  # versions whose files are searched
+MAX_ID_DIGITS = 18  # digits that always fit a 64-bit column
+TABLE_TEXTS = ("name", "uri", "description")
+LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
 class QueryTextField(forms.CharField):
@@ -50,14 +57,6 @@ class MomentFilter(django_filters.IsoDateTimeFilter):
     """A moment, in UTC."""
 
     field_class = MomentField
-
-
-MAX_INT64 = 2**63 - 1
-BY_TABLE = "Table, by id or name"
-PARTITION_VERSIONS = 200  # versions whose files are searched
-MAX_ID_DIGITS = 18  # digits that always fit a 64-bit column
-TABLE_TEXTS = ("name", "uri", "description")
-LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
 class TableFilter(django_filters.FilterSet):

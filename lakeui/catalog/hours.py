@@ -1,17 +1,8 @@
-"""Hours, in UTC: sums of commits by the hour, and quiet hours.
+"""Commits by the hour, in UTC: sums of all tables, and the quiet hours of one.
 
-Moments put together by the hour, in UTC, by the database itself.
-
-Tolerance for the clocks of hosts that write here.
-
-Mirrored commits in each hour, of all tables together: their number and size.
-
-Counting ten million rows takes a second; a month of hours is 720 rows. The mirror updates them with
-the commits that it writes, in the same transaction.
-
-A table's quiet hours, in which hardly anybody writes, derived from its commits.
-
-Maintenance then overlaps with few writes.
+Counting ten million rows takes a second; a month of hours is 720 rows. The mirror updates the sums
+with the commits that it writes, in the same transaction. In the quiet hours of a table hardly
+anybody writes, so maintenance then overlaps with few writes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,34 +19,15 @@ from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Commit, CommitHour, Table
 from lakeui.catalog.new_rows import NewRow, add_to
 
-_READ_AS = "%Y-%m-%d %H"
-
-
-class UtcHour(Func):
-    """The hour of a time, as text that sorts: `2026-11-22 09`.
-
-    SQLite stores times as such text. Django's truncation would call Python for each row.
-    """
-
-    template = "to_char(%(expressions)s AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24')"
-    output_field = CharField()
-    arity = 1
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:  # noqa: ANN401
-        """Cut it out."""
-        return self.as_sql(
-            compiler, connection, template="substr(%(expressions)s, 1, 13)", **context
-        )
-
-
-@lru_cache(maxsize=2_048)
-def hour_named(text: str) -> datetime:
-    """Return the start of an hour from its text."""
-    return datetime.strptime(text, _READ_AS).replace(tzinfo=UTC)
-
+DAYS, HOURS = 30, 24
+WINDOW = 3
+"""Hours in a row."""
+FEWEST_COMMITS, FEWEST_DAYS = 20, 3
 
 CLOCKS_DIFFER = timedelta(minutes=1)
 """The largest difference between synchronized clocks."""
+
+_READ_AS = "%Y-%m-%d %H"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +114,6 @@ def _hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-DAYS, HOURS = 30, 24
-WINDOW = 3
-"""Hours in a row."""
-FEWEST_COMMITS, FEWEST_DAYS = 20, 3
-
-
 @dataclass(frozen=True, slots=True)
 class QuietHours:
     """From `start` to `end` o'clock in UTC, `commits` of `all_commits` of `DAYS` days changed rows."""
@@ -198,3 +164,26 @@ def _quietest(counts: Sequence[int]) -> int:
 
 def _window(counts: Sequence[int], start: int, hours: int) -> list[int]:
     return [counts[(start + hour) % HOURS] for hour in range(min(hours, HOURS))]
+
+
+class UtcHour(Func):
+    """The hour of a time, as text that sorts: `2026-11-22 09`.
+
+    SQLite stores times as such text. Django's truncation would call Python for each row.
+    """
+
+    template = "to_char(%(expressions)s AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24')"
+    output_field = CharField()
+    arity = 1
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:  # noqa: ANN401
+        """Cut it out."""
+        return self.as_sql(
+            compiler, connection, template="substr(%(expressions)s, 1, 13)", **context
+        )
+
+
+@lru_cache(maxsize=2_048)
+def hour_named(text: str) -> datetime:
+    """Return the start of an hour from its text."""
+    return datetime.strptime(text, _READ_AS).replace(tzinfo=UTC)

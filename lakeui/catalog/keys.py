@@ -1,10 +1,9 @@
-"""Primary and foreign keys: logs do not hold them, so people enter them here. Nobody enforces them.
+"""Keys and constraints of a table: primary and foreign keys, and CHECK constraints.
 
-They are entered by their parts, or as SQL from other catalogs: `ALTER TABLE t ADD CONSTRAINT name
-PRIMARY KEY (a, b) NOT ENFORCED RELY`, and `… FOREIGN KEY (a) REFERENCES other (b) …`. Their
-promises about enforcement are ignored.
-
-CHECK constraints: properties of a table, enforced by writers.
+Logs do not hold keys, so people enter them here, and nobody enforces them: by their parts, or as
+SQL from other catalogs: `ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (a, b) NOT ENFORCED RELY`,
+and `… FOREIGN KEY (a) REFERENCES other (b) …`. Their promises about enforcement are ignored. CHECK
+constraints are properties of a table, enforced by writers.
 """
 
 import re

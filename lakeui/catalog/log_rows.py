@@ -1,8 +1,7 @@
-"""A commit of the log as rows: itself, and the files it touched up to a cap.
+"""A log as rows: commits with the files they touched, and a table with its live files, up to caps.
 
-A snapshot as rows: the facts of a table, and its live files up to a cap.
-
-The sums over a table's live files: of all of them at once, or file by file as commits change them.
+The sums over live files are computed from all of them at once, or file by file as commits change
+them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,8 +25,16 @@ from lakeui.catalog import log_values
 from lakeui.catalog.models import CommitFile, Table
 from lakeui.catalog.new_rows import NewRow
 
+LONGEST_PATH = 4000
+
 _MAX_PATH = 4000
 _EMPTY = CommitInfo()
+
+LiveKey = tuple[str, int, int, int | None, datetime | None]
+"""The key of a live file's row.
+
+Path, bytes, rows marked by its vector, rows, modification time.
+"""
 
 
 @dataclass(frozen=True)
@@ -160,89 +167,9 @@ def _cardinality(file: AddFile | RemoveFile | AddCDCFile) -> int:
     return 0 if vector is None else log_values.integer(vector.cardinality) or 0
 
 
-class FileNumbers(NamedTuple):
-    """A live file's contribution to the sums. `rows` is None without statistics."""
-
-    size: int
-    rows: int | None
-    deleted: int | None  # rows that its deletion vector marks; None without a vector
-
-
-@dataclass(slots=True)
-class FileSums:
-    """Sums over live files; `rows` over those with a row count in their statistics."""
-
-    files: int = 0
-    size: int = 0
-    small: int = 0
-    rows: int = 0
-    without_rows: int = 0
-    deleted: int = 0
-    vectored: int = 0
-
-    @classmethod
-    def from_files(cls, files: pa.Table) -> "FileSums":
-        """Sum `snapshot.files()`."""
-        size, rows = files.column("size"), files.column("num_records")
-        vectors = files.column("deletion_vector")
-        return cls(
-            files=files.num_rows,
-            size=_total(size),
-            small=_total(pc.less(size, settings.SMALL_FILE_BYTES)),
-            rows=_total(rows),
-            without_rows=rows.null_count,
-            deleted=_total(count_deleted_rows(files)),
-            vectored=files.num_rows - vectors.null_count,
-        )
-
-    def count(self, file: FileNumbers, sign: int) -> None:
-        """Count an added (1) or removed (-1) file."""
-        self.files += sign
-        self.size += sign * file.size
-        self.small += sign * (file.size < settings.SMALL_FILE_BYTES)
-        self.rows += sign * (file.rows or 0)
-        self.without_rows += sign * (file.rows is None)
-        self.deleted += sign * (file.deleted or 0)
-        self.vectored += sign * (file.deleted is not None)
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of `Table` about them."""
-        rows = None if self.without_rows else self.rows - self.deleted
-        return {
-            "file_count": self.files,
-            "size_bytes": self.size,
-            "row_count": log_values.integer(rows),
-            "small_file_count": self.small,
-            "deleted_row_count": self.deleted,
-            "vectored_file_count": self.vectored,
-        }
-
-
-def count_deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
-    """Return the number of rows marked by each file's vector, null without one."""
-    cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
-        files.column("deletion_vector"), "cardinality"
-    )
-    return cardinalities
-
-
-def _total(column: "pa.ChunkedArray[Any]") -> int:
-    return log_values.integer(pc.sum(column).as_py()) or 0
-
-
-LONGEST_PATH = 4000
-
-
 def table_fields(snapshot: Snapshot) -> dict[str, Any]:
     """Return the fields of `Table` determined by a snapshot, except the sums over its files."""
     return {"version": snapshot.version, **_identity(snapshot), **_settings(snapshot)}
-
-
-LiveKey = tuple[str, int, int, int | None, datetime | None]
-"""The key of a live file's row.
-
-Path, bytes, rows marked by its vector, rows, modification time.
-"""
 
 
 @dataclass(frozen=True)
@@ -325,3 +252,73 @@ def _settings(snapshot: Snapshot) -> dict[str, Any]:
 
 def _render_column_path(column: str | Sequence[str]) -> str:
     return log_values.text(column if isinstance(column, str) else ".".join(column))
+
+
+class FileNumbers(NamedTuple):
+    """A live file's contribution to the sums. `rows` is None without statistics."""
+
+    size: int
+    rows: int | None
+    deleted: int | None  # rows that its deletion vector marks; None without a vector
+
+
+@dataclass(slots=True)
+class FileSums:
+    """Sums over live files; `rows` over those with a row count in their statistics."""
+
+    files: int = 0
+    size: int = 0
+    small: int = 0
+    rows: int = 0
+    without_rows: int = 0
+    deleted: int = 0
+    vectored: int = 0
+
+    @classmethod
+    def from_files(cls, files: pa.Table) -> "FileSums":
+        """Sum `snapshot.files()`."""
+        size, rows = files.column("size"), files.column("num_records")
+        vectors = files.column("deletion_vector")
+        return cls(
+            files=files.num_rows,
+            size=_total(size),
+            small=_total(pc.less(size, settings.SMALL_FILE_BYTES)),
+            rows=_total(rows),
+            without_rows=rows.null_count,
+            deleted=_total(count_deleted_rows(files)),
+            vectored=files.num_rows - vectors.null_count,
+        )
+
+    def count(self, file: FileNumbers, sign: int) -> None:
+        """Count an added (1) or removed (-1) file."""
+        self.files += sign
+        self.size += sign * file.size
+        self.small += sign * (file.size < settings.SMALL_FILE_BYTES)
+        self.rows += sign * (file.rows or 0)
+        self.without_rows += sign * (file.rows is None)
+        self.deleted += sign * (file.deleted or 0)
+        self.vectored += sign * (file.deleted is not None)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `Table` about them."""
+        rows = None if self.without_rows else self.rows - self.deleted
+        return {
+            "file_count": self.files,
+            "size_bytes": self.size,
+            "row_count": log_values.integer(rows),
+            "small_file_count": self.small,
+            "deleted_row_count": self.deleted,
+            "vectored_file_count": self.vectored,
+        }
+
+
+def count_deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
+    """Return the number of rows marked by each file's vector, null without one."""
+    cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
+        files.column("deletion_vector"), "cardinality"
+    )
+    return cardinalities
+
+
+def _total(column: "pa.ChunkedArray[Any]") -> int:
+    return log_values.integer(pc.sum(column).as_py()) or 0

@@ -1,9 +1,7 @@
 """The mirror: the log as rows. It can be deleted and rebuilt; `mirror.py` alone writes it.
 
-JSON decoded on first use.
-
-Rows of tables are read for their names and figures far more often than for their schema, which may
-have 50,000 columns.
+JSON is decoded on first use: tables are read for their names and figures far more often than for
+their schema, which may have 50,000 columns.
 """
 
 import json
@@ -20,6 +18,9 @@ from lakeui.catalog.request_models import Discovery as Discovery
 from lakeui.catalog.request_models import RowRead as RowRead
 from lakeui.catalog.request_models import UnregisteredTable as UnregisteredTable
 from lakeui.catalog.roles import Role
+
+HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "writer_features")
+"""Columns of a table that a list of tables does not show, and that take long to decode."""
 
 
 class _EncodedValue(str):
@@ -179,10 +180,6 @@ class TableSync(models.Model):
 
     def __str__(self) -> str:
         return f"sync of {self.table_id}"
-
-
-HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "writer_features")
-"""Columns of a table that a list of tables does not show, and that take long to decode."""
 
 
 class Commit(models.Model):

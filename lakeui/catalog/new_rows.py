@@ -2,9 +2,7 @@
 
 `bulk_create` makes an object of every row, and prepares SQL for each of its values, which takes
 longer than reading a log. Here a row is a mapping, and a value is prepared only if the database has
-another type for it.
-
-Stored sums over other rows, updated in the same transaction as these.
+another type for it. Stored sums over such rows are updated in the same transaction.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

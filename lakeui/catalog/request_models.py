@@ -1,6 +1,6 @@
-"""Searches for tables and their results: not part of the mirror, because no log has them.
+"""Requests to workers: searches for tables with their results, and reads that people wait for.
 
-Reads that people wait for, from the request until a worker has answered.
+They are not part of the mirror, because no log has them.
 """
 
 import uuid

@@ -4,15 +4,12 @@ Reading a table of a million files takes most of a second, however small the com
 sums follow from numbers of each file and from the commits since. A table is dropped from the cache,
 and read anew, wherever the result might differ: another log or a checkpoint is there, a commit
 changes the metadata, the protocol or a domain, files are in the log more than once, or the cap of
-mirrored files requires an unknown file.
+mirrored files requires an unknown file. Files that left the table stay until a VACUUM deletes them,
+and are counted too.
 
-The figures of every file of a table for its sums, by path: 41 bytes for a live file.
-
-A path and the id of a deletion vector are stored as hashes of 64 bits, keyed anew by every process.
-A path that is not found is surely absent; a new path collides with one of a million with a
-probability of 1 in 18,000,000,000,000.
-
-Files of older versions, stored until a VACUUM deletes them.
+A live file takes 41 bytes. A path and the id of a deletion vector are stored as hashes of 64 bits,
+keyed anew by every process. A path that is not found is surely absent; a new path collides with one
+of a million with a probability of 1 in 18,000,000,000,000.
 """
 
 from bisect import bisect_left
@@ -49,6 +46,17 @@ from lakeui.catalog.log_rows import (
     MirroredFiles,
     count_deleted_rows,
 )
+
+_MOST_COMMITS, _MOST_BYTES, _MOST_CHANGED = 1000, 64 * 1024 * 1024, 50_000
+_BYTES_A_MIRRORED_PATH = 200
+_LARGEST = 2**62
+_DEFINING = (Metadata, Protocol, DomainMetadata)
+_FileAction = AddFile | RemoveFile
+
+_AT_ONCE = 65_536
+_BYTES_A_CHANGED_PATH = 1000
+_NOT_SAID = -(2**63)  # stands for null: no number of files is as small
+_Numbers = NDArray[np.int64]
 
 
 class Tombstone(NamedTuple):
@@ -126,12 +134,6 @@ def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
     alive = files.filter(pc.is_in(files.column("path"), value_set=paths)).column("path")
     chosen = recent.filter(pc.invert(pc.is_in(paths, value_set=alive)))
     return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])
-
-
-_AT_ONCE = 65_536
-_BYTES_A_CHANGED_PATH = 1000
-_NOT_SAID = -(2**63)  # stands for null: no number of files is as small
-_Numbers = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -226,13 +228,6 @@ def _hashes(texts: "pa.ChunkedArray") -> _Numbers:
 def _numbers_of_column(column: "pa.ChunkedArray") -> _Numbers:
     numbers: _Numbers = pc.fill_null(column, _NOT_SAID).to_numpy()
     return numbers
-
-
-_MOST_COMMITS, _MOST_BYTES, _MOST_CHANGED = 1000, 64 * 1024 * 1024, 50_000
-_BYTES_A_MIRRORED_PATH = 200
-_LARGEST = 2**62
-_DEFINING = (Metadata, Protocol, DomainMetadata)
-_FileAction = AddFile | RemoveFile
 
 
 class UnfitError(Exception):

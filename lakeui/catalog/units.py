@@ -1,6 +1,6 @@
 """Format bytes, counts, times and spans of time for people, always with their unit.
 
-Short words for narrow lines and columns.
+Conditions, reasons and operations are shortened here for narrow lines and columns.
 """
 
 import re
@@ -13,6 +13,20 @@ from engine.commands.names import name_sql
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _HUGE = ("TiB", "PiB", "EiB")
 MINUS = "\N{MINUS SIGN}"
+
+_NOT_TYPED = re.compile(
+    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")|`([A-Za-z_]\w*)`|(?<=\w)#\d{1,12}L?\b"
+)
+"""Texts, which stay; backticks around plain names and Spark's column numbers, which are removed."""
+_WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
+_SHORTEST = 8
+_LONGEST = 1000
+_SHORT_REASONS = {
+    "partitioned": "partitioned",
+    "identity": "identity",
+    "eletionVectors": "DVs off",
+    "eletion vectors off": "DVs off",
+}
 
 
 def format_bytes(size_bytes: float) -> str:
@@ -85,21 +99,6 @@ def _coarse(span: timedelta) -> str:
     if timedelta(minutes=10) <= span < timedelta(hours=1):
         return f"{span // timedelta(minutes=1)} min"
     return format_duration(round(span.total_seconds()) * 1000).replace(".0 s", " s")
-
-
-_NOT_TYPED = re.compile(
-    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")|`([A-Za-z_]\w*)`|(?<=\w)#\d{1,12}L?\b"
-)
-"""Texts, which stay; backticks around plain names and Spark's column numbers, which are removed."""
-_WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
-_SHORTEST = 8
-_LONGEST = 1000
-_SHORT_REASONS = {
-    "partitioned": "partitioned",
-    "identity": "identity",
-    "eletionVectors": "DVs off",
-    "eletion vectors off": "DVs off",
-}
 
 
 def short_reason(reason: str) -> str:

@@ -1,6 +1,6 @@
-"""The jobs visible to a person, and their filters.
+"""The jobs and schedules visible to a person, and their filters.
 
-Jobs and schedules without facts about tables hidden from their reader.
+Facts about tables hidden from their reader are withheld.
 """
 
 from copy import copy
@@ -17,6 +17,10 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.writers import jobs_changing
+
+WITHHELD = "It names tables that you may not see."
+WITHHELD_STATEMENT = "-- names tables that you may not see"
+_Asked = TypeVar("_Asked", Job, Schedule)
 
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
@@ -96,11 +100,6 @@ class ScheduleFilter(django_filters.FilterSet):
 def reads_from(table: Table) -> Q:
     """Return the condition for jobs of streams with this table as their source."""
     return Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)
-
-
-WITHHELD = "It names tables that you may not see."
-WITHHELD_STATEMENT = "-- names tables that you may not see"
-_Asked = TypeVar("_Asked", Job, Schedule)
 
 
 def redact_job(job: Job, reader: Reader) -> Job:

@@ -1,6 +1,6 @@
 """The row of a requested job, one per idempotency key, sent once it is committed.
 
-Waking the workers. The row is the truth: a lost or duplicate message changes nothing.
+The row is the truth: a lost or duplicate message to the workers changes nothing.
 """
 
 import hashlib
@@ -33,113 +33,12 @@ from lakeui.jobs.writers import note_changed_tables
 from lakeui.task_names import RUN_JOB
 from lakeui.tracing import start_request_span
 
+IDEMPOTENCY_WINDOW = timedelta(hours=24)
+
 LONGEST_SILENCE = timedelta(minutes=10)
 MOST_A_SWEEP = 500
 SWEEP_BUDGET_S = 10.0
 _GRACE_S = 10
-
-
-def send_on_commit(job: Job) -> None:
-    """Send the job once its row is there for a worker to find."""
-    transaction.on_commit(lambda: _send_or_wait(job), robust=True)
-
-
-def send_job(job_id: UUID) -> bool:
-    """Wake a worker for a job, if it waits; return whether the broker took the message.
-
-    If the broker is down, only time is lost: the job stays queued with `sent_at` null, its log says
-    so, and the sweeper sends it later.
-    """
-    job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
-    return job is not None and _send_or_wait(job)
-
-
-class BrokerDownError(Exception):
-    """The broker did not take a message."""
-
-
-def _send_or_wait(job: Job) -> bool:
-    try:
-        _send(job)
-    except BrokerDownError:
-        return False
-    return True
-
-
-def _send(job: Job) -> None:
-    try:
-        app.send_task(RUN_JOB, [str(job.pk)], queue=job.queue, time_limit=_hard_limit_of(job))
-    except (OperationalError, OSError) as error:
-        _note_broker_down(job, error)
-        raise BrokerDownError from error
-    Job.objects.filter(pk=job.pk).update(sent_at=timezone.now())
-
-
-def _hard_limit_of(job: Job) -> int | None:
-    """Seconds after which the process of a dry run is ended, where its own limit did not end it."""
-    return job.time_limit_s + _GRACE_S if job.dry_run and job.time_limit_s else None
-
-
-def take_back(job_id: UUID) -> None:
-    """Reset a job whose worker could not take it: the sweeper sends another message."""
-    Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
-
-
-def send_next_dry_run() -> None:
-    """Send the oldest dry run that found no free process, now that one ended."""
-    waiting = Job.objects.filter(CLAIMABLE, dry_run=True, sent_at=None).order_by("created_at")
-    job = waiting.first()
-    if job is not None:
-        _send_or_wait(job)
-
-
-def send_overdue(clock: Clock | None = None) -> int:
-    """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
-
-    A job waiting behind others is sent again too; its second delivery loses the claim. Repeats
-    become rarer over time, so that an unserved queue does not fill the broker. Jobs never sent come
-    first, then the oldest. A sweep sends at most `MOST_A_SWEEP` jobs, begins none after
-    `SWEEP_BUDGET_S` and ends if the broker is down: the next sweep continues.
-    """
-    clock = clock or SystemClock()
-    now, until_s = timezone.now(), clock.monotonic_s() + SWEEP_BUDGET_S
-    waiting = Job.objects.filter(CLAIMABLE).order_by(
-        F("sent_at").asc(nulls_first=True), "created_at"
-    )
-    rows = waiting.values_list("pk", "created_at", "sent_at")
-    due = (pk for pk, asked_at, sent_at in rows.iterator() if _is_due(now, asked_at, sent_at))
-    sent = 0
-    for job_id in list(islice(due, MOST_A_SWEEP)):
-        if clock.monotonic_s() >= until_s:
-            break
-        job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
-        try:
-            if job is not None:
-                _send(job)
-                sent += 1
-        except BrokerDownError:
-            break
-    return sent
-
-
-def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:
-    """Whether to send a job again: after twice a lease, then each time twice as late.
-
-    Resend it if `sent_at` lies in the future (clock skew).
-    """
-    if sent_at is None or sent_at > now + CLOCKS_DIFFER:
-        return True
-    least = timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
-    return now - sent_at > max(least, min(sent_at - asked_at, LONGEST_SILENCE))
-
-
-def _note_broker_down(job: Job, error: Exception) -> None:
-    message = "The broker is unreachable. The job stays queued and is sent when the broker is back"
-    if not JobEvent.objects.filter(job=job, message=message).exists():
-        log_event(job.pk, message, JobEvent.Level.WARNING, error=type(error).__name__)
-
-
-IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,3 +217,103 @@ def _same_or_refused(earlier: Job, digest: str) -> Job:
     if earlier.request_digest != digest:
         raise IdempotencyMismatchError(earlier.idempotency_key)
     return earlier
+
+
+def send_on_commit(job: Job) -> None:
+    """Send the job once its row is there for a worker to find."""
+    transaction.on_commit(lambda: _send_or_wait(job), robust=True)
+
+
+def send_job(job_id: UUID) -> bool:
+    """Wake a worker for a job, if it waits; return whether the broker took the message.
+
+    If the broker is down, only time is lost: the job stays queued with `sent_at` null, its log says
+    so, and the sweeper sends it later.
+    """
+    job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
+    return job is not None and _send_or_wait(job)
+
+
+class BrokerDownError(Exception):
+    """The broker did not take a message."""
+
+
+def _send_or_wait(job: Job) -> bool:
+    try:
+        _send(job)
+    except BrokerDownError:
+        return False
+    return True
+
+
+def _send(job: Job) -> None:
+    try:
+        app.send_task(RUN_JOB, [str(job.pk)], queue=job.queue, time_limit=_hard_limit_of(job))
+    except (OperationalError, OSError) as error:
+        _note_broker_down(job, error)
+        raise BrokerDownError from error
+    Job.objects.filter(pk=job.pk).update(sent_at=timezone.now())
+
+
+def _hard_limit_of(job: Job) -> int | None:
+    """Seconds after which the process of a dry run is ended, where its own limit did not end it."""
+    return job.time_limit_s + _GRACE_S if job.dry_run and job.time_limit_s else None
+
+
+def take_back(job_id: UUID) -> None:
+    """Reset a job whose worker could not take it: the sweeper sends another message."""
+    Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
+
+
+def send_next_dry_run() -> None:
+    """Send the oldest dry run that found no free process, now that one ended."""
+    waiting = Job.objects.filter(CLAIMABLE, dry_run=True, sent_at=None).order_by("created_at")
+    job = waiting.first()
+    if job is not None:
+        _send_or_wait(job)
+
+
+def send_overdue(clock: Clock | None = None) -> int:
+    """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
+
+    A job waiting behind others is sent again too; its second delivery loses the claim. Repeats
+    become rarer over time, so that an unserved queue does not fill the broker. Jobs never sent come
+    first, then the oldest. A sweep sends at most `MOST_A_SWEEP` jobs, begins none after
+    `SWEEP_BUDGET_S` and ends if the broker is down: the next sweep continues.
+    """
+    clock = clock or SystemClock()
+    now, until_s = timezone.now(), clock.monotonic_s() + SWEEP_BUDGET_S
+    waiting = Job.objects.filter(CLAIMABLE).order_by(
+        F("sent_at").asc(nulls_first=True), "created_at"
+    )
+    rows = waiting.values_list("pk", "created_at", "sent_at")
+    due = (pk for pk, asked_at, sent_at in rows.iterator() if _is_due(now, asked_at, sent_at))
+    sent = 0
+    for job_id in list(islice(due, MOST_A_SWEEP)):
+        if clock.monotonic_s() >= until_s:
+            break
+        job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
+        try:
+            if job is not None:
+                _send(job)
+                sent += 1
+        except BrokerDownError:
+            break
+    return sent
+
+
+def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:
+    """Whether to send a job again: after twice a lease, then each time twice as late.
+
+    Resend it if `sent_at` lies in the future (clock skew).
+    """
+    if sent_at is None or sent_at > now + CLOCKS_DIFFER:
+        return True
+    least = timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
+    return now - sent_at > max(least, min(sent_at - asked_at, LONGEST_SILENCE))
+
+
+def _note_broker_down(job: Job, error: Exception) -> None:
+    message = "The broker is unreachable. The job stays queued and is sent when the broker is back"
+    if not JobEvent.objects.filter(job=job, message=message).exists():
+        log_event(job.pk, message, JobEvent.Level.WARNING, error=type(error).__name__)

@@ -6,10 +6,10 @@ delivered twice, or a worker that comes back from the dead, changes nothing.
 
 Leases use the database's clock: the hosts' clocks need not agree.
 
-queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; a request to cancel
-leads
-from queued or running to cancelling, and an expired lease back to queued, with a higher number. A
-cancelling job whose lease expired is taken once more: only to check whether it had committed.
+States: queued → running ⇄ committing → succeeded, failed, conflicted or cancelled. A request to
+cancel leads from queued or running to cancelling, and an expired lease back to queued, with a
+higher number. A cancelling job whose lease expired is taken once more: only to check whether it had
+committed.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""A run compared with the last runs of the same statement, and the part behind a difference.
+"""A run compared with earlier runs: of its statement, and of its kind on its table.
 
-The usual duration of runs of one kind on a table, and so the expected end of a running one.
-
-The speed of rewrites by jobs here, from recorded attempts: the basis of expected durations.
+The last runs of the same statement tell which part caused a difference. Runs of the same kind give
+the usual duration, and so the expected end of a running one. The speed of rewrites comes from
+recorded attempts and is the basis of other expected durations.
 """
 
 import re
@@ -32,6 +32,17 @@ _FIELDS = (
     "id", "table_id", "kind", "state", "created_at", "started_at", "finished_at", "attempts", "metrics",
     "parameters", "committed_version", "dry_run", "worker",
 )  # fmt: skip
+
+SLOWER, FASTER, AS_USUAL = "slower", "faster", "as usual"
+VERDICTS = (SLOWER, FASTER, AS_USUAL)
+WASTED_ATTEMPTS = "wasted attempts"
+
+_LATEST = 200
+_OF_A_KIND = 20
+ENOUGH = 3  # runs, before anything is expected of the next
+
+MAX_RUNS = 50
+_ENOUGH_BYTES = 64 * 1024  # smaller jobs measure startup, not writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +127,6 @@ class RunDifference:
             return None
         largest = self.differences[0]
         return largest if largest.more_ms * self.more_ms > 0 else None
-
-
-SLOWER, FASTER, AS_USUAL = "slower", "faster", "as usual"
-VERDICTS = (SLOWER, FASTER, AS_USUAL)
-WASTED_ATTEMPTS = "wasted attempts"
 
 
 def comparison_of(job: Job, timeline: JobTimeline) -> RunDifference | None:
@@ -263,11 +269,6 @@ def _measures(this: RunFacts, runs: Sequence[RunFacts]) -> Iterable[Measure]:
             yield Measure(name, unit, mine, round(median(theirs)))
 
 
-_LATEST = 200
-_OF_A_KIND = 20
-ENOUGH = 3  # runs, before anything is expected of the next
-
-
 @dataclass(frozen=True, slots=True)
 class UsualRun:
     """The latest successful runs: their last attempts' median, and the median distance to it."""
@@ -344,10 +345,6 @@ def _usual(spans: Iterable[int]) -> UsualRun | None:
         spread_ms=round(median(abs(duration - middle) for duration in durations)),
         runs=len(durations),
     )
-
-
-MAX_RUNS = 50
-_ENOUGH_BYTES = 64 * 1024  # smaller jobs measure startup, not writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Recurring jobs: defined once, fired by the clock, each run as their owner.
 
-Cron texts in words, if there is a common phrase for them.
-
-The last jobs of schedules, and the schedules that their next ones may overlap with.
+Lists show the latest jobs of a schedule, the schedules that its next job may overlap with, and
+common cron texts in words.
 """
 
 import logging
@@ -34,6 +33,21 @@ from lakeui.jobs.writers import note_changed_tables
 logger = logging.getLogger(__name__)
 
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+
+_EVERY = re.compile(r"^\*/(\d+)$")
+_DAYS = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
+_SPANS = {
+    "1-5": "Mondays to Fridays",
+    "mon-fri": "Mondays to Fridays",
+    "0,6": "Saturdays and Sundays",
+    "6,0": "Saturdays and Sundays",
+}
+_FIELDS = 5
+_IN_EVERY_MONTH = 28
+
+SHOWN = 10
+DAYS = 30
+MEETS_WITHIN = timedelta(hours=1)
 
 
 def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
@@ -286,18 +300,6 @@ def _normalise_sunday(days: str) -> str:
     return f"{days.removesuffix('7')}6,0" if days.endswith("-7") else days
 
 
-_EVERY = re.compile(r"^\*/(\d+)$")
-_DAYS = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
-_SPANS = {
-    "1-5": "Mondays to Fridays",
-    "mon-fri": "Mondays to Fridays",
-    "0,6": "Saturdays and Sundays",
-    "6,0": "Saturdays and Sundays",
-}
-_FIELDS = 5
-_IN_EVERY_MONTH = 28
-
-
 def cron_in_words(cron: str) -> str:
     """Return words such as "Every day at 02:00 UTC"; "" if there is no common phrase."""
     fields = cron.lower().split()
@@ -344,11 +346,6 @@ def _even_step(text: str, whole: int) -> int:
 def _time(minute: str, hour: str) -> str:
     is_plain = minute.isdecimal() and hour.isdecimal()
     return f"{int(hour):02d}:{int(minute):02d} UTC" if is_plain else ""
-
-
-SHOWN = 10
-DAYS = 30
-MEETS_WITHIN = timedelta(hours=1)
 
 
 def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:

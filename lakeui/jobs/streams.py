@@ -1,6 +1,6 @@
-"""Streams that read a table and ran as jobs here. Streams elsewhere leave no trace.
+"""Streams over a table that ran as jobs here: those that read it, and those that a version stopped.
 
-Streams over a table stopped by one of its versions, if they ran as jobs here.
+Streams elsewhere leave no trace.
 """
 
 from datetime import datetime, timedelta
@@ -16,6 +16,13 @@ from lakeui.jobs.models import Job
 DAYS = 7
 _LOOKED_AT = 200
 
+_STOPS = (
+    "DELTA_SCHEMA_CHANGED_WITH_VERSION",
+    "DELTA_SOURCE_IGNORE_DELETE",
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+)
+_SHOWN = 5
+
 
 def streams_reading(table: Table, user: Person) -> tuple[str, ...]:
     """Return the names of the streams of the last days whose jobs are visible to this person."""
@@ -24,14 +31,6 @@ def streams_reading(table: Table, user: Person) -> tuple[str, ...]:
     rows = lately.order_by("-created_at").values_list("parameters", "table__name")[:_LOOKED_AT]
     names = (parameters.get("stream_name") or f"into {target}" for parameters, target in rows)
     return tuple(dict.fromkeys(names))
-
-
-_STOPS = (
-    "DELTA_SCHEMA_CHANGED_WITH_VERSION",
-    "DELTA_SOURCE_IGNORE_DELETE",
-    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
-)
-_SHOWN = 5
 
 
 def streams_stopped_by(commit: Commit, user: Person) -> list[Job]:

@@ -1,11 +1,7 @@
-"""The parts of a job's time: queue, attempts, their steps, and named rests.
+"""The time of a job: its queue, attempts and their steps, and its cost.
 
 The parts add up to the whole. If the clocks of two hosts disagree they add up to more, and
-`excess_ms` is the difference.
-
-The cost of a job: the attempt that counts, and wasted ones.
-
-How long something took, the same wherever it is shown.
+`excess_ms` is the difference. The cost tells the attempt that counts from wasted ones.
 """
 
 from collections import defaultdict
@@ -21,14 +17,16 @@ from lakeui.jobs.models import Job, JobAttempt, JobStage
 
 _EPOCH, _A_MS = datetime.fromtimestamp(0, UTC), timedelta(milliseconds=1)
 
-
-def span_ms(start: datetime, end: datetime) -> int:
-    """Return the whole milliseconds between two times, so that consecutive spans add up."""
-    return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)
-
-
 HOLDING, WAITING = "held for another job", "waiting for another job"
 """Steps of a rehearsed conflict: of the job to be aborted, and of the other one."""
+
+_USEFUL = frozenset(
+    {
+        JobAttempt.Outcome.RUNNING,
+        JobAttempt.Outcome.COMMITTED,
+        JobAttempt.Outcome.NOTHING_TO_DO,
+    }
+)
 
 
 class PartKind(StrEnum):
@@ -217,15 +215,6 @@ def _step(number: int, stage: JobStage, ended: datetime, *, runs: bool) -> Part:
     return Part(PartKind.STEP, stage.started_at, max(until, stage.started_at), took, number, stage)
 
 
-_USEFUL = frozenset(
-    {
-        JobAttempt.Outcome.RUNNING,
-        JobAttempt.Outcome.COMMITTED,
-        JobAttempt.Outcome.NOTHING_TO_DO,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Sums over attempts. None: no attempt recorded it."""
@@ -287,3 +276,8 @@ def _sum(costs: list[Cost]) -> Cost:
 
     names = [field.name for field in fields(Cost) if field.name != "attempts"]
     return Cost(attempts=len(costs), **{name: total(name) for name in names})
+
+
+def span_ms(start: datetime, end: datetime) -> int:
+    """Return the whole milliseconds between two times, so that consecutive spans add up."""
+    return max((end - _EPOCH) // _A_MS - (start - _EPOCH) // _A_MS, 0)

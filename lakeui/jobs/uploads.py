@@ -3,10 +3,9 @@
 A file is for its sender. Admins, who see every table, may name it too, so that they can retry
 failed jobs. Nobody may name a folder of uploads: its files have several senders.
 
-A preview of an uploaded file before a job loads it: its columns and its first rows.
-
-Text is read here, its first bytes alone. Parquet and ORC may unfold to any size: a separate process
-reads them, with bounds of memory and time.
+The columns and first rows of a file are shown before a job loads it. Of text only the first bytes
+are read. Parquet and ORC may unfold to any size: a separate process reads them, with bounds of
+memory and time.
 """
 
 import fcntl
@@ -51,6 +50,11 @@ from lakeui.private_files import make_private_directory, open_private
 FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", "orc": "orc"}
 _PLACE = re.compile(r"[0-9a-f]{32}")  # the name of an upload's directory
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+_PATIENCE_S = 8
+_LINE_BYTES = 64 * 1024
+_DELIMITERS = ",;\t|"  # the first if a line has none
+_MAPPING = "delta.columnMapping.mode"
 
 
 def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
@@ -209,10 +213,6 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
 PREVIEWS_PER_PERSON = 2
 PREVIEWS = 4
 """Previews at a time on one machine: each may take a core and 1 GiB for `_PATIENCE_S`."""
-_PATIENCE_S = 8
-_LINE_BYTES = 64 * 1024
-_DELIMITERS = ",;\t|"  # the first if a line has none
-_MAPPING = "delta.columnMapping.mode"
 
 
 def find_upload(pk: UUID, by: User) -> Upload:

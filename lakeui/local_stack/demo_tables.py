@@ -1,14 +1,9 @@
 """Tables of the demo lake, and the steps of their story.
 
-sales.order_items: partitioned, without deletion vectors; files decide, and writes are aborted.
-
-Events with settings, telemetry in many small files, and visits rebuilt each night.
-
-sales.orders: clustered, with deletion vectors and row tracking; most overlaps are resolved.
-
-sales.returns: one property short of row-level concurrency, and the source of a stream.
-
-A step of the demo lake's story, and common shapes of steps.
+- sales.order_items: partitioned, without deletion vectors; files decide, and writes are aborted.
+- Events with settings, telemetry in many small files, and visits rebuilt each night.
+- sales.orders: clustered, with deletion vectors and row tracking; most overlaps are resolved.
+- sales.returns: one property short of row-level concurrency, and the source of a stream.
 """
 
 from collections.abc import Mapping

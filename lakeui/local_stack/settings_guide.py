@@ -1,8 +1,7 @@
 """Fills in defaults and codes in docs/operations.md: `python -m lakeui.local_stack.settings_guide`.
 
 The guide describes each setting. Its default, and the existence of its row, follow from
-`settings.py`;
-the meaning of an error code from its class.
+`settings.py`; the meaning of an error code from its class.
 """
 
 import ast

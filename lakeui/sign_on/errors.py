@@ -1,7 +1,4 @@
-"""Refused sign-ins: the reason and the remedy. Each is a page of its own.
-
-The page of a refused sign-in, and its record.
-"""
+"""Refused sign-ins: the reason and the remedy of each, its page, and its record."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

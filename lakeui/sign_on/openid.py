@@ -5,10 +5,9 @@ answer, and checks the ID token's signature and times. This module sets the requ
 audience, and excludes algorithms whose keys others have. The provider's metadata and keys are read
 anew for each sign-in, so that a change of keys needs nothing here.
 
-Requests to the OpenID provider, bounded in bytes and in time.
-
-The timeout of `requests` applies to one read: a slow provider would delay a sign-in without limit,
-and an endless answer would fill the memory.
+Requests to the provider are bounded in bytes and in time. The timeout of `requests` applies to one
+read: a slow provider would delay a sign-in without limit, and an endless answer would fill the
+memory.
 """
 
 import socket
@@ -43,81 +42,6 @@ from lakeui.sign_on.errors import (
 from lakeui.sign_on.models import Way
 from lakeui.sign_on.people import Identity
 
-MAX_BYTES = 1 << 20
-_CHUNK = 1 << 14
-_MAX_REDIRECTS = 3
-
-
-class _Line(HTTPConnection):
-    """A connection that is cut at its deadline."""
-
-    _cutter: Timer | None = None
-
-    def connect(self) -> None:
-        super().connect()
-        self._cutter = Timer(settings.OIDC_TIMEOUT_SECONDS, _cut, [self.sock])
-        self._cutter.daemon = True
-        self._cutter.start()
-
-    def close(self) -> None:
-        if self._cutter is not None:
-            self._cutter.cancel()
-        super().close()
-
-
-class _TlsLine(_Line, HTTPSConnection):
-    """A TLS connection that is cut at its deadline; `connect` first runs HTTPSConnection's."""
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Line
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsLine
-
-
-class _BoundedAdapter(HTTPAdapter):
-    """Reads each answer at once, redirects too."""
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-
-    def send(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401
-        response = super().send(*args, **(kwargs | {"stream": True}))
-        read = bytearray()
-        for chunk in response.iter_content(_CHUNK):
-            read += chunk
-            if len(read) > MAX_BYTES:
-                response.close()
-                msg = "larger than the limit for a provider's answer"
-                raise LineError(msg)
-        response._content = bytes(read)
-        return response
-
-
-class _BoundedSession(OAuth2Session):  # type: ignore[misc]  # Authlib has no types
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        super().__init__(*args, **kwargs)
-        self.max_redirects = _MAX_REDIRECTS
-        self.mount("https://", _BoundedAdapter())
-        self.mount("http://", _BoundedAdapter())
-
-
-class BoundedApp(DjangoOAuth2App):  # type: ignore[misc]  # as above
-    """Authlib's client with bounded requests."""
-
-    client_cls = _BoundedSession
-
-
-def _cut(line: socket.socket) -> None:
-    try:
-        socket.socket.shutdown(line, socket.SHUT_RDWR)
-    except OSError:  # closed already
-        return
-
-
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _ASYMMETRIC = ("RS", "PS", "ES", "Ed")
 _LEEWAY_S = 60
@@ -126,6 +50,10 @@ _MOST_BEGUN = 10  # sign-ins of one browser: tabs, and abandoned tries
 _MAX_HINT = 4_000  # servers refuse addresses of 8,000
 _MAX_SUBJECT = 255  # as the specification has it
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+MAX_BYTES = 1 << 20
+_CHUNK = 1 << 14
+_MAX_REDIRECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +232,73 @@ def _refusals() -> Iterator[None]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # an answer of another shape
         reason = f"its answer cannot be read ({type(error).__name__})"
         raise ProviderUnavailableError(reason) from error
+
+
+class _Line(HTTPConnection):
+    """A connection that is cut at its deadline."""
+
+    _cutter: Timer | None = None
+
+    def connect(self) -> None:
+        super().connect()
+        self._cutter = Timer(settings.OIDC_TIMEOUT_SECONDS, _cut, [self.sock])
+        self._cutter.daemon = True
+        self._cutter.start()
+
+    def close(self) -> None:
+        if self._cutter is not None:
+            self._cutter.cancel()
+        super().close()
+
+
+class _TlsLine(_Line, HTTPSConnection):
+    """A TLS connection that is cut at its deadline; `connect` first runs HTTPSConnection's."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Line
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TlsLine
+
+
+class _BoundedAdapter(HTTPAdapter):
+    """Reads each answer at once, redirects too."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+    def send(self, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401
+        response = super().send(*args, **(kwargs | {"stream": True}))
+        read = bytearray()
+        for chunk in response.iter_content(_CHUNK):
+            read += chunk
+            if len(read) > MAX_BYTES:
+                response.close()
+                msg = "larger than the limit for a provider's answer"
+                raise LineError(msg)
+        response._content = bytes(read)
+        return response
+
+
+class _BoundedSession(OAuth2Session):  # type: ignore[misc]  # Authlib has no types
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **kwargs)
+        self.max_redirects = _MAX_REDIRECTS
+        self.mount("https://", _BoundedAdapter())
+        self.mount("http://", _BoundedAdapter())
+
+
+class BoundedApp(DjangoOAuth2App):  # type: ignore[misc]  # as above
+    """Authlib's client with bounded requests."""
+
+    client_cls = _BoundedSession
+
+
+def _cut(line: socket.socket) -> None:
+    try:
+        socket.socket.shutdown(line, socket.SHUT_RDWR)
+    except OSError:  # closed already
+        return

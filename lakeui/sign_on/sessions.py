@@ -1,6 +1,6 @@
 """Signed-in browsers: recorded, listed, signed out.
 
-Sessions begun without a password: they continue if local accounts are disabled.
+Sessions begun without a password continue if local accounts are disabled.
 """
 
 from datetime import timedelta
@@ -20,14 +20,6 @@ from lakeui.monitoring.client_address import client_address
 from lakeui.sign_on.models import BrowserSession, Way
 
 WITHOUT_PASSWORD = "lakeui.sign_on.sessions.WithoutPassword"  # noqa: S105 - a class's name
-
-
-class WithoutPassword(ModelBackend):
-    """Knows people and their permissions, and compares no password."""
-
-    def authenticate(self, request: HttpRequest | None, **credentials: object) -> None:  # type: ignore[override]
-        del request, credentials
-
 
 WAY = "sign_on_way"
 _MAX_BROWSER = 200
@@ -91,3 +83,10 @@ def end_all(user: User) -> int:
 def endable_sessions(user: User) -> QuerySet[BrowserSession]:
     """Return the sessions that a person may end: their own, or everybody's for an administrator."""
     return live_sessions() if may(user, "admin") else live_sessions().filter(user=user)
+
+
+class WithoutPassword(ModelBackend):
+    """Knows people and their permissions, and compares no password."""
+
+    def authenticate(self, request: HttpRequest | None, **credentials: object) -> None:  # type: ignore[override]
+        del request, credentials
