@@ -1,10 +1,7 @@
-"""The cost of conflicts: by pair of operations, and by pair and hour over the last day.
+"""The cost of conflicts: by pair of operations and by hour, and by day from stored sums.
 
-Conflicts of each day, by end and by pair, with their cost.
-
-A month of a busy lake is tens of thousands of conflicts, and a few hundred rows here. They are
-updated
-with each stored conflict, in the same transaction.
+A month of a busy lake is tens of thousands of conflicts, and a few hundred rows of sums. They are
+updated with each stored conflict, in the same transaction.
 """
 
 from collections import defaultdict
@@ -29,6 +26,10 @@ AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation
 SQLite then uses the filter's index, instead of scanning all conflicts in the index of pairs.
 """
 _COUNTED = ("aborted", "reported", "resolved", "wasted_ms", "wasted_bytes")
+
+_PAIR = ("kind", "current_operation", "winner_operation")
+_COUNTED_BY_DAY = ("conflicts", "wasted_ms", "wasted_bytes")
+_OF_CONFLICTS = (Count("pk"), Sum("wasted_ms", default=0), Sum("wasted_bytes", default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,6 @@ def cost_by_hour(
         (f"{current or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour_named(hour)): ms
         for current, winner, hour, ms in rows
     }
-
-
-_PAIR = ("kind", "current_operation", "winner_operation")
-_COUNTED_BY_DAY = ("conflicts", "wasted_ms", "wasted_bytes")
-_OF_CONFLICTS = (Count("pk"), Sum("wasted_ms", default=0), Sum("wasted_bytes", default=0))
 
 
 class OperationPair(NamedTuple):

@@ -1,9 +1,8 @@
 """The conflicts visible to a person, and their filters.
 
-Aborted writes without facts about tables hidden from their reader.
-
 A log shows a condition to everybody who sees its table, but an aborted write is in no log: its
-condition is for people who may read the statement.
+condition is for people who may read the statement. Facts about tables hidden from their reader are
+withheld.
 """
 
 import re
@@ -23,6 +22,8 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
 _MAX_RESOLVING = 5000
+
+_HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
 
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
@@ -123,9 +124,6 @@ class ConflictFilter(django_filters.FilterSet):
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
         asked = list(people)  # by id: without a match, no job is searched
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)
-
-
-_HOLDS_QUERY = re.compile(r"\bSELECT\b", re.IGNORECASE)
 
 
 def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:

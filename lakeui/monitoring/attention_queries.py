@@ -1,10 +1,7 @@
-"""Find erasures that rows outlived, tables with many aborted writes, and costly metadata changes.
+"""Queries for what needs attention: conflicts, jobs, streams, schedules and tables.
 
-Find jobs that failed, wait or lost their worker, streams that stopped, and failing schedules.
-
-Find tables that cannot be read, or that need OPTIMIZE, VACUUM or a sync of the mirror.
-
-Find tables that a repeated search found and nobody registered, for those who may register them.
+Each function finds the items of one condition beyond its threshold, for the tables that a person
+may see.
 """
 
 from collections import Counter
@@ -36,6 +33,17 @@ from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequ
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.operations import stale_jobs
 from lakeui.monitoring.recent_conflicts import TableSums
+
+OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
+_MOST_GROUPED = 1_000  # jobs, the latest
+_SHOWN_FIELDS = ("kind", "parameters", "queue", "worker", "error_message", "created_at", "finished_at",
+                 "heartbeat_at", "table__name")  # fmt: skip
+
+MANY_TABLES = 20
+"""More tables than this that fail alike have one cause, and are one item."""
+
+DAYS = 7
+_HOURS = 24
 
 _MONTH = timedelta(days=30)
 _MS_A_MINUTE = 60_000
@@ -231,43 +239,6 @@ def _metadata_cost(
     )
 
 
-DAYS = 7
-_HOURS = 24
-
-
-def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[int, int]]:
-    """Return the longest span without a commit in 7 days of a few tables, in UTC hours: (4, 6).
-
-    A table that is written to at every hour, or at none, has no such span.
-    """
-    recent = Commit.objects.filter(
-        table__in=tables or (0,), committed_at__gte=now - timedelta(DAYS)
-    )
-    busy: dict[int, set[int]] = {}
-    hours = recent.annotate(hour=UtcHour("committed_at")).order_by()
-    for table, hour in hours.values_list("table_id", "hour").distinct():
-        busy.setdefault(table, set()).add(hour_named(hour).hour)
-    spans = {table: _longest(hours) for table, hours in busy.items()}
-    return {table: span for table, span in spans.items() if span is not None}
-
-
-def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
-    """Round the clock: a span may begin before midnight and end after it."""
-    ordered = sorted(busy)
-    gaps = [
-        ((later - hour - 1) % _HOURS, (hour + 1) % _HOURS, later)
-        for hour, later in zip(ordered, [*ordered[1:], ordered[0]], strict=True)
-    ]
-    length, begin, end = max(gaps)
-    return (begin, end) if length else None
-
-
-OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
-_MOST_GROUPED = 1_000  # jobs, the latest
-_SHOWN_FIELDS = ("kind", "parameters", "queue", "worker", "error_message", "created_at", "finished_at",
-                 "heartbeat_at", "table__name")  # fmt: skip
-
-
 def find_unknown_outcomes(request: AttentionRequest, days: int) -> FoundItems:
     """Find jobs whose commit may have landed, unless they ran again."""
     since = request.now - timedelta(days=days)
@@ -430,10 +401,6 @@ def _load_jobs(request: AttentionRequest, pks: list[Any]) -> Mapping[Any, Job]:
     return {job.pk: redact_job(job, reader) for job in rows}
 
 
-MANY_TABLES = 20
-"""More tables than this that fail alike have one cause, and are one item."""
-
-
 def find_unreadable_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
     """Find tables whose last sync failed; one item for many with the same error."""
     tables = visible_tables(request.user).exclude(mirror_error_code="").order_by("name")
@@ -528,3 +495,30 @@ def find_new_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
         for pk, root, count, since in rows[: request.most]
     ]
     return items, len(rows)
+
+
+def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[int, int]]:
+    """Return the longest span without a commit in 7 days of a few tables, in UTC hours: (4, 6).
+
+    A table that is written to at every hour, or at none, has no such span.
+    """
+    recent = Commit.objects.filter(
+        table__in=tables or (0,), committed_at__gte=now - timedelta(DAYS)
+    )
+    busy: dict[int, set[int]] = {}
+    hours = recent.annotate(hour=UtcHour("committed_at")).order_by()
+    for table, hour in hours.values_list("table_id", "hour").distinct():
+        busy.setdefault(table, set()).add(hour_named(hour).hour)
+    spans = {table: _longest(hours) for table, hours in busy.items()}
+    return {table: span for table, span in spans.items() if span is not None}
+
+
+def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
+    """Round the clock: a span may begin before midnight and end after it."""
+    ordered = sorted(busy)
+    gaps = [
+        ((later - hour - 1) % _HOURS, (hour + 1) % _HOURS, later)
+        for hour, later in zip(ordered, [*ordered[1:], ordered[0]], strict=True)
+    ]
+    length, begin, end = max(gaps)
+    return (begin, end) if length else None

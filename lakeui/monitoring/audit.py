@@ -1,11 +1,9 @@
-"""The audit log beyond models' own records: actors, and refusals.
+"""The audit log beyond models' own records: actors, refusals, and the tables of each entry.
 
-Entries are django-auditlog's: created with each change, shown in the admin, never edited there.
-
-The tables of an audit entry, stored beside it by id.
-
-Entries hold them inside their changes, where no index reaches; and their object, such as a role or
-a key, may be deleted, so that only the entry still names its table.
+Entries are django-auditlog's: created with each change, shown in the admin, never edited there. The
+tables of an entry are stored beside it by id. The entry itself names them inside its changes, where
+no index reaches; and its object, such as a role or a key, may be deleted, so that only the entry
+still names its table.
 """
 
 import logging
@@ -33,6 +31,15 @@ from lakeui.monitoring.models import AuditedTable, Mute
 
 logger = logging.getLogger(__name__)
 _ONE_REFUSAL_IN = timedelta(hours=1)  # of a person, for one reason
+
+OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
+    "tablegrant": TableGrant,
+    "tablekey": TableKey,
+    "schedule": Schedule,
+    "mute": Mute,
+}
+"""Models whose rows name their table."""
+_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 class AuditMiddleware(AuditlogMiddleware):
@@ -144,16 +151,6 @@ def _record(**entry: Any) -> None:  # noqa: ANN401 - an entry's fields
             LogEntry.objects.create(changes={}, **entry)
     except DatabaseError:
         logger.exception("An entry could not be written to the audit log")
-
-
-OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
-    "tablegrant": TableGrant,
-    "tablekey": TableKey,
-    "schedule": Schedule,
-    "mute": Mute,
-}
-"""Models whose rows name their table."""
-_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 class WrittenKey(Func):

@@ -1,8 +1,7 @@
-"""The outlook of a running job: its expected end, landed commits, and writers that may land next.
+"""The outlook of a job, running or requested again: its expected end, and overlapping writes.
 
-Nothing here decides: the worker checks for itself when it commits. This is the present knowledge.
-
-The outlook of running an ended job again, before it is requested.
+Nothing here decides: the worker checks for itself when it commits. This is the present knowledge of
+commits that landed since the job began, and of writers that may land next.
 """
 
 from collections import Counter

@@ -1,17 +1,8 @@
-"""The lake's activity since a time, for the first page and its REST twin.
+"""The lake at a glance, for the first page and its REST twin.
 
-However many tables and versions there are, each question is answered from an index or from the
-mirror's hourly sums: nothing here scans all commits.
-
-The tables of the first page: filtered by attention, in the requested order.
-
-The first steps on an installation: a table, a schedule, a program, a colleague.
-
-Each is done once there is one.
-
-The news of each table since a time: versions, aborted writes, failed jobs.
-
-Running jobs with their expected end, the next jobs, and recently ended ones.
+It covers activity and news since a time, running and next jobs, the tables in the requested order,
+and the first steps on an installation. However many tables and versions there are, each question is
+answered from an index or from the mirror's hourly sums: nothing here scans all commits.
 """
 
 from collections import defaultdict
@@ -50,6 +41,26 @@ from lakeui.monitoring.recent_conflicts import (
 from lakeui.monitoring.table_health import annotate_health, select_aborted_tables
 
 Hours = Mapping[datetime, int]
+
+SHOWS = ("attention", "aborted", "no_row_level")
+_COLUMNS = {
+    "name": "name",
+    "version": "version",
+    "last_commit": "last_commit_at",
+    "size": "size_bytes",
+    "files": "file_count",
+    "small_files": "small_file_count",
+}
+SORTS = frozenset({*_COLUMNS, *(f"-{name}" for name in _COLUMNS), "-aborted"})
+_FINE = (Health.HEALTHY, Health.PENDING)
+_MOST_NAMED = 1_000  # tables by number, in one question
+
+MOST_RUNNING, MOST_NEXT = 12, 4
+_SHOWN = (
+    "kind", "state", "dry_run", "attempts", "created_at", "started_at", "finished_at",
+    "progress_stage", "progress_done", "progress_total", "progress_unit", "committed_version", "cancel_requested_at", "table__name",
+)  # fmt: skip
+_OF_A_SCHEDULE = ("name", "kind", "next_due_at", "table__name", "owner__username")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,20 +133,6 @@ def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
     for table_id, hour, n in grouped:
         counts[table_id][hour_named(hour)] = n
     return counts
-
-
-SHOWS = ("attention", "aborted", "no_row_level")
-_COLUMNS = {
-    "name": "name",
-    "version": "version",
-    "last_commit": "last_commit_at",
-    "size": "size_bytes",
-    "files": "file_count",
-    "small_files": "small_file_count",
-}
-SORTS = frozenset({*_COLUMNS, *(f"-{name}" for name in _COLUMNS), "-aborted"})
-_FINE = (Health.HEALTHY, Health.PENDING)
-_MOST_NAMED = 1_000  # tables by number, in one question
 
 
 def list_leading_tables(
@@ -303,14 +300,6 @@ def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str,
         table_id: {"commits": n, "first": first, "last": last}
         for table_id, n, first, last in grouped
     }
-
-
-MOST_RUNNING, MOST_NEXT = 12, 4
-_SHOWN = (
-    "kind", "state", "dry_run", "attempts", "created_at", "started_at", "finished_at",
-    "progress_stage", "progress_done", "progress_total", "progress_unit", "committed_version", "cancel_requested_at", "table__name",
-)  # fmt: skip
-_OF_A_SCHEDULE = ("name", "kind", "next_due_at", "table__name", "owner__username")
 
 
 @dataclass(frozen=True, slots=True)

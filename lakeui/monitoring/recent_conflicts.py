@@ -1,6 +1,6 @@
-"""Aborted writes of the lake since a moment, and in the last 24 hours by table, by hour and by pair.
+"""Aborted writes of the lake since a moment, and in the last 24 hours by table, hour and pair.
 
-The cost of aborted writes by partition, if a conflict names its partitions.
+Their cost is also known by partition, if a conflict names its partitions.
 """
 
 import json
@@ -20,6 +20,12 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 
 DAY = timedelta(hours=24)
+
+MOST = 1_000
+"""So many aborted writes are counted, the latest of the day."""
+
+
+_Key = tuple[int | None, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +158,6 @@ def conflicts_by_table(tables: list[Table], since: datetime) -> defaultdict[int,
     for pk, kind, n in conflicts.values_list("table_id", "kind").annotate(n=Count("pk")):
         counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "aborted"] += n
     return counts
-
-
-MOST = 1_000
-"""So many aborted writes are counted, the latest of the day."""
-
-
-_Key = tuple[int | None, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

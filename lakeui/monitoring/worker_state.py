@@ -1,11 +1,8 @@
-"""Workers as they reported, with their jobs; and ended jobs hour by hour.
+"""Workers as they reported, with their jobs and Spark's pages; and ended jobs hour by hour.
 
-Workers by their reports: cheap enough for every page.
-
-Links to Spark's own pages of an application, for people who may use them.
-
-Spark's pages have no authentication: they show the plans of every table's jobs, with conditions and
-locations, to everybody who reaches them. So only admins of all tables get a link.
+Reports are cheap enough for every page. Spark's own pages have no authentication: they show the
+plans of every table's jobs, with conditions and locations, to everybody who reaches them. So only
+admins of all tables get a link.
 """
 
 from collections import defaultdict
@@ -26,6 +23,12 @@ from lakeui.jobs.models import Job, WorkerReport
 
 MISSED = 4  # reports that may fail to come
 
+APPLICATION = "{application}"
+
+HOURS = 24
+WAITS = 500
+_MAX_HELD = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Workers:
@@ -41,9 +44,6 @@ def worker_count() -> Workers:
     lately = Q(seen_at__gte=timezone.now() - silent)
     counts = WorkerReport.objects.aggregate(here=Count("pk", lately), known=Count("pk"))
     return Workers(**counts)
-
-
-APPLICATION = "{application}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,6 @@ def _pages(address: str) -> SparkPages | None:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return None
     return SparkPages(address.rstrip("/"))
-
-
-HOURS = 24
-WAITS = 500
-_MAX_HELD = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,8 @@
 Verdicts are of this conflict: "passes" only if the record proves it. Ways that are not advised come
 last, with the reason.
 
-The condition that would have kept a write off the files it shares with another.
-
-It is derived from the record: the bounds of both sides' files in the column of the table's layout.
-Files outside a condition are not read, and cannot conflict.
+One way is a narrower condition. It is derived from the bounds of both sides' files in the column of
+the table's layout: files outside a condition are not read, and cannot conflict.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,8 +25,57 @@ from lakeui.conflicts.conflict_detail.both_sides import BothSides, SimilarConfli
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.models import Conflict
 
+PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
+    "passes", "may pass", "costs more", "on already", "adds conflicts",
+)  # fmt: skip
+_BY_TIME = frozenset(
+    {
+        RemedyKind.QUIET_WINDOW,
+        RemedyKind.ONE_WRITER,
+        RemedyKind.ALONE,
+        RemedyKind.ONE_SCHEDULE,
+        RemedyKind.COMPACT_IN_QUIET,
+    }
+)
+_COSTLY = frozenset(
+    {
+        RemedyKind.ALLOW_REORDERING,
+        RemedyKind.LAYOUT,
+        RemedyKind.CLUSTER_INSTEAD,
+        RemedyKind.MORE_TIME,
+    }
+)
+_NARROWS = frozenset({RemedyKind.DIFFERENT_ROWS, RemedyKind.PARTITION_PREDICATE})
+_SAID_HERE = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM, RemedyKind.APART_IN_TIME})
+_METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
+
 _LEAST_KEPT = 0.25
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictAdvice:
+    """One way to avoid the conflict.
+
+    It would have avoided `helped` of `of` similar conflicts; `undecidable` more are not counted.
+    `act` is where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
+    "isolation"; "" if elsewhere. `condition` is to be added to the write's own; `rest_sql` is the
+    statement for the rows that `sql` leaves out.
+    """
+
+    kind: str
+    title: str
+    text: str
+    verdict: str = ""
+    helped: int | None = None
+    of: int | None = None
+    undecidable: int = 0
+    history: str = ""
+    act: str = ""
+    sql: str = ""
+    rest_sql: str = ""
+    condition: str = ""
+    is_advised: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,139 +108,6 @@ class Narrowing:
         if self.is_above:
             return _key(other.shared_high) <= _key(self.bound)
         return _key(other.shared_low) >= _key(self.bound)
-
-
-def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
-    """Return the better of the two sides of the shared files; None if little would be left.
-
-    Also None if the write has no condition to add to, or bounds were not recorded.
-    """
-    if decision is None or not conflict.shared_high or not conflict.current_predicate:
-        return None
-    changed = [file for file in decision.current_files if file.did == "changed" and file.low]
-    low, high = conflict.shared_low, conflict.shared_high
-    above = [file for file in changed if _key(file.low or "") > _key(high)]
-    below = [file for file in changed if _key(file.high or "") < _key(low)]
-    is_above = _rows(above) >= _rows(below)
-    kept, bound = (above, high) if is_above else (below, low)
-    share = _rows(kept) / (_rows(changed) or 1)
-    literal = _literal(conflict, bound)
-    if share < _LEAST_KEPT or literal is None:
-        return None
-    column = name_sql(conflict.order_column)
-    counted = all(file.row_count is not None for file in changed)
-    in_all = decision.current_changes.rows_changed
-    return Narrowing(
-        condition=f"{column} {'>' if is_above else '<'} {literal}",
-        rest=f"({column} {'<=' if is_above else '>='} {literal} OR {column} IS NULL)",
-        column=conflict.order_column,
-        is_above=is_above,
-        bound=bound,
-        low=low,
-        high=high,
-        share=share,
-        files_before=len(changed),
-        files_after=len(kept),
-        rows_before=in_all if in_all is not None or not counted else _rows(changed),
-        rows_after=_rows(kept) if counted else None,
-        is_sample=len(changed) < decision.current_changes.files_changed,
-    )
-
-
-def narrow_statement(conflict: Conflict, condition: str) -> str:
-    """Return the job's statement with one more condition; "" if it has none to add to."""
-    job, table = conflict.job, conflict.table
-    if job is None or table is None or operation_named(job.kind).reads is not Reads.CONDITION:
-        return ""
-    parameters = dict(job.parameters or {})
-    where = parameters.get("where") or conflict.current_predicate
-    parameters["where"] = f"({where}) AND {condition}" if where else condition
-    try:
-        command = Command.from_parameters(job.kind, parameters)
-        return replace(command, table=table.name).statement()
-    except (EngineError, TypeError):
-        return ""
-
-
-def _literal(conflict: Conflict, bound: str) -> str | None:
-    kind = _type_of(conflict, conflict.order_column)
-    if kind is None:
-        return None
-    if kind.startswith(_NUMBERS):
-        return bound
-    return quote_string(bound)
-
-
-def _type_of(conflict: Conflict, column: str) -> str | None:
-    schema: Any = conflict.table.schema if conflict.table else None
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    for field in fields or ():
-        if isinstance(field, dict) and field.get("name") == column:
-            return field["type"] if isinstance(field.get("type"), str) else None
-    return None
-
-
-def _rows(files: Sequence[SideFile]) -> int:
-    """Count rows if every file has a count, otherwise files."""
-    counts = [file.row_count for file in files]
-    return sum(count or 1 for count in counts)
-
-
-def _key(value: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(value), ""
-    except ValueError:
-        return True, 0.0, value
-
-
-PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
-    "passes", "may pass", "costs more", "on already", "adds conflicts",
-)  # fmt: skip
-_BY_TIME = frozenset(
-    {
-        RemedyKind.QUIET_WINDOW,
-        RemedyKind.ONE_WRITER,
-        RemedyKind.ALONE,
-        RemedyKind.ONE_SCHEDULE,
-        RemedyKind.COMPACT_IN_QUIET,
-    }
-)
-_COSTLY = frozenset(
-    {
-        RemedyKind.ALLOW_REORDERING,
-        RemedyKind.LAYOUT,
-        RemedyKind.CLUSTER_INSTEAD,
-        RemedyKind.MORE_TIME,
-    }
-)
-_NARROWS = frozenset({RemedyKind.DIFFERENT_ROWS, RemedyKind.PARTITION_PREDICATE})
-_SAID_HERE = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM, RemedyKind.APART_IN_TIME})
-_METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConflictAdvice:
-    """One way to avoid the conflict.
-
-    It would have avoided `helped` of `of` similar conflicts; `undecidable` more are not counted.
-    `act` is where to do it: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
-    "isolation"; "" if elsewhere. `condition` is to be added to the write's own; `rest_sql` is the
-    statement for the rows that `sql` leaves out.
-    """
-
-    kind: str
-    title: str
-    text: str
-    verdict: str = ""
-    helped: int | None = None
-    of: int | None = None
-    undecidable: int = 0
-    history: str = ""
-    act: str = ""
-    sql: str = ""
-    rest_sql: str = ""
-    condition: str = ""
-    is_advised: bool = True
 
 
 def advice(
@@ -441,3 +355,86 @@ def _schedule(conflict: Conflict) -> int | None:
 def _remedies(conflict: Conflict) -> Iterable[dict[str, Any]]:
     remedies = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
     return [remedy for remedy in remedies or () if isinstance(remedy, dict)]
+
+
+def find_narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
+    """Return the better of the two sides of the shared files; None if little would be left.
+
+    Also None if the write has no condition to add to, or bounds were not recorded.
+    """
+    if decision is None or not conflict.shared_high or not conflict.current_predicate:
+        return None
+    changed = [file for file in decision.current_files if file.did == "changed" and file.low]
+    low, high = conflict.shared_low, conflict.shared_high
+    above = [file for file in changed if _key(file.low or "") > _key(high)]
+    below = [file for file in changed if _key(file.high or "") < _key(low)]
+    is_above = _rows(above) >= _rows(below)
+    kept, bound = (above, high) if is_above else (below, low)
+    share = _rows(kept) / (_rows(changed) or 1)
+    literal = _literal(conflict, bound)
+    if share < _LEAST_KEPT or literal is None:
+        return None
+    column = name_sql(conflict.order_column)
+    counted = all(file.row_count is not None for file in changed)
+    in_all = decision.current_changes.rows_changed
+    return Narrowing(
+        condition=f"{column} {'>' if is_above else '<'} {literal}",
+        rest=f"({column} {'<=' if is_above else '>='} {literal} OR {column} IS NULL)",
+        column=conflict.order_column,
+        is_above=is_above,
+        bound=bound,
+        low=low,
+        high=high,
+        share=share,
+        files_before=len(changed),
+        files_after=len(kept),
+        rows_before=in_all if in_all is not None or not counted else _rows(changed),
+        rows_after=_rows(kept) if counted else None,
+        is_sample=len(changed) < decision.current_changes.files_changed,
+    )
+
+
+def narrow_statement(conflict: Conflict, condition: str) -> str:
+    """Return the job's statement with one more condition; "" if it has none to add to."""
+    job, table = conflict.job, conflict.table
+    if job is None or table is None or operation_named(job.kind).reads is not Reads.CONDITION:
+        return ""
+    parameters = dict(job.parameters or {})
+    where = parameters.get("where") or conflict.current_predicate
+    parameters["where"] = f"({where}) AND {condition}" if where else condition
+    try:
+        command = Command.from_parameters(job.kind, parameters)
+        return replace(command, table=table.name).statement()
+    except (EngineError, TypeError):
+        return ""
+
+
+def _literal(conflict: Conflict, bound: str) -> str | None:
+    kind = _type_of(conflict, conflict.order_column)
+    if kind is None:
+        return None
+    if kind.startswith(_NUMBERS):
+        return bound
+    return quote_string(bound)
+
+
+def _type_of(conflict: Conflict, column: str) -> str | None:
+    schema: Any = conflict.table.schema if conflict.table else None
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    for field in fields or ():
+        if isinstance(field, dict) and field.get("name") == column:
+            return field["type"] if isinstance(field.get("type"), str) else None
+    return None
+
+
+def _rows(files: Sequence[SideFile]) -> int:
+    """Count rows if every file has a count, otherwise files."""
+    counts = [file.row_count for file in files]
+    return sum(count or 1 for count in counts)
+
+
+def _key(value: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(value), ""
+    except ValueError:
+        return True, 0.0, value

@@ -1,10 +1,8 @@
 """Both sides of one recorded conflict: statement, reads, changes and writer of each; similar ones.
 
-The values of the rows touched by both sides: a page requests them, a worker reads them.
-
-Like previews they are deleted after an hour, and visible to people who may see the table.
-
-Whether the aborted write landed after all: by another attempt of its own, or by a job run again.
+The rows touched by both sides are requested by a page and read by a worker. Like previews they are
+deleted after an hour, and visible to people who may see the table. An aborted write may have landed
+after all: by another attempt of its own, or by a job run again.
 """
 
 from collections.abc import Mapping
@@ -35,6 +33,19 @@ from lakeui.jobs.version_jobs import job_of_version
 from lakeui.task_names import READ_CONFLICT_ROWS
 
 RESOLVED_SHOWN = 3
+
+MAX_ROWS = 50
+_KEPT = timedelta(hours=1)
+
+_RERUNS_FOLLOWED = 4  # of one another
+
+DAYS = 30
+MAX_SIMILAR = 200
+_COMMITTED, _RUNNING = JobAttempt.Outcome.COMMITTED, JobAttempt.Outcome.RUNNING
+_FIELDS = (
+    "pk", "occurred_at", "winning_version", "winner_operation", "winner_user_name", "row_count",
+    "rule", "wasted_ms", "order_column", "shared_low", "shared_high",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,10 +290,6 @@ def _first(*values: Any) -> Any:  # noqa: ANN401 - the first that is known
     return next((value for value in values if value is not None), None)
 
 
-MAX_ROWS = 50
-_KEPT = timedelta(hours=1)
-
-
 @dataclass(frozen=True, slots=True)
 class SharedRows:
     """The rows touched by both sides: in a file, at positions, of a version."""
@@ -356,9 +363,6 @@ def _positions(file: dict[str, Any]) -> tuple[int, ...]:
     return tuple(row for row in rows if isinstance(row, int) and row >= 0)
 
 
-_RERUNS_FOLLOWED = 4  # of one another
-
-
 @dataclass(frozen=True, slots=True)
 class LaterCommit:
     """The version of the later commit, and its job; None for a pipeline's."""
@@ -401,15 +405,6 @@ def _find_pipeline_commit(aborted: PipelineTransaction | None) -> LaterCommit | 
     versions = later.order_by("attempt", "committed_version")
     version = versions.values_list("committed_version", flat=True).first()
     return None if version is None else LaterCommit(version, None, is_same_job=True)
-
-
-DAYS = 30
-MAX_SIMILAR = 200
-_COMMITTED, _RUNNING = JobAttempt.Outcome.COMMITTED, JobAttempt.Outcome.RUNNING
-_FIELDS = (
-    "pk", "occurred_at", "winning_version", "winner_operation", "winner_user_name", "row_count",
-    "rule", "wasted_ms", "order_column", "shared_low", "shared_high",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

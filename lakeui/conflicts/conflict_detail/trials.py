@@ -1,7 +1,7 @@
 """Trials of fixes for an aborted write: a page requests them, a worker tries each on a copy.
 
-`engine.conflicts.explain.remedy_texts` defines the change of each fix, and the part that can be tried; the
-answers are the engine's own. They are stored: the past does not change.
+`engine.conflicts.explain.remedy_texts` defines the change of each fix, and the part that can be
+tried; the answers are the engine's own. They are stored: the past does not change.
 """
 
 from collections.abc import Mapping

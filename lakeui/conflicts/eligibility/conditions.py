@@ -1,6 +1,6 @@
-"""The conditions of row-level concurrency: of a table as mirrored, with fixes, and of writes.
+"""The conditions of row-level concurrency for people: of a mirrored table, and of a write.
 
-A condition of row-level concurrency for people: evidence, the fix, and its cost.
+Each comes with its evidence, and with a fix and the cost of the fix if it does not hold.
 """
 
 import re
@@ -23,6 +23,33 @@ from lakeui.conflicts.recent_writes import ConditionUse, RecentWrites
 from lakeui.conflicts.statements.clients import THIS_ENGINE
 
 HOLDS, FAILS, OPTIONAL, SOME, UNKNOWN = "holds", "fails", "optional", "some fall back", "not known"
+
+_UNTRACKED = "needed only to trace rows through ZORDER BY and clustering"
+_UNTRACKED_CLUSTERED = (
+    "OPTIMIZE reorders the rows of a clustered table. Without row ids they cannot be traced, "
+    "and OPTIMIZE conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
+)
+_NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
+
+_OBSTACLES = (
+    ("no subquery in the condition", SUBQUERY),
+    ("deterministic conditions", NOT_DETERMINISTIC),
+    ("no struct, array or map values", COMPLEX_VALUES),
+)
+_REMEDIES = {
+    SUBQUERY: "Write it as MERGE with the subquery as its source.",
+    NOT_DETERMINISTIC: "Compute the value once, and put it into the condition as a literal.",
+    COMPLEX_VALUES: "Store the value in a separate column.",
+}
+_OWN_ROWS = (
+    "First write the subquery's result to a separate table, and use that table as the source "
+    "of a MERGE."
+)
+_IN_QUERY = re.compile(
+    r"\(?(\w{1,100}) IN \(\s*SELECT (?:DISTINCT )?(\w{1,100})\s+(FROM .{1,1000}?)\s*\)\)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_COST = "None: it selects the same rows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +96,6 @@ class ConditionLine:
     cost_text: str = ""
     affected: int = 0
     asked: int = 0
-
-
-_UNTRACKED = "needed only to trace rows through ZORDER BY and clustering"
-_UNTRACKED_CLUSTERED = (
-    "OPTIMIZE reorders the rows of a clustered table. Without row ids they cannot be traced, "
-    "and OPTIMIZE conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
-)
-_NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
 
 
 class Speed(Protocol):
@@ -264,27 +283,6 @@ def _identity_raw(table: Table) -> str:
     fields = table.schema.get("fields", [])
     marked = [f for f in fields if "delta.identity.start" in (f.get("metadata") or {})]
     return f"{len(marked)} of {len(fields)} columns"
-
-
-_OBSTACLES = (
-    ("no subquery in the condition", SUBQUERY),
-    ("deterministic conditions", NOT_DETERMINISTIC),
-    ("no struct, array or map values", COMPLEX_VALUES),
-)
-_REMEDIES = {
-    SUBQUERY: "Write it as MERGE with the subquery as its source.",
-    NOT_DETERMINISTIC: "Compute the value once, and put it into the condition as a literal.",
-    COMPLEX_VALUES: "Store the value in a separate column.",
-}
-_OWN_ROWS = (
-    "First write the subquery's result to a separate table, and use that table as the source "
-    "of a MERGE."
-)
-_IN_QUERY = re.compile(
-    r"\(?(\w{1,100}) IN \(\s*SELECT (?:DISTINCT )?(\w{1,100})\s+(FROM .{1,1000}?)\s*\)\)?",
-    re.IGNORECASE | re.DOTALL,
-)
-_NO_COST = "None: it selects the same rows."
 
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:

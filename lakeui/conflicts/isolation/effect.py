@@ -1,6 +1,7 @@
-"""How many more writes would be aborted, or fewer, under other settings: the last 30 days held against them.
+"""The effects of other isolation settings on a table, before they are made.
 
-The effects of a change of a table's isolation settings, before it is made.
+The last 30 days tell how many writes more or fewer would be aborted. Beside them stand the running
+jobs, streams and clients that the change affects, and whether it can be undone.
 """
 
 from collections import Counter
@@ -54,6 +55,27 @@ from lakeui.jobs.writers import active_writers
 
 _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
 """The write of a resolved conflict: the version it became, where recorded, else its own number."""
+
+STREAMS_DAYS = 7
+MAX_STREAMS = 10
+PROMISES: Mapping[str, str] = {
+    IsolationLevel.WRITE_SERIALIZABLE: (
+        "Writes are serializable. A blind append may be ordered after a write that did not "
+        "see it, so by itself it aborts no UPDATE, DELETE or MERGE. After another such write "
+        "may have read the appended rows, a write that did not see them is aborted. Let at "
+        "most one of these writers read new data."
+    ),
+    IsolationLevel.SERIALIZABLE: (
+        "Writes take effect in the order of the history. An append that a write should have "
+        "read aborts that write. Use this level for tables whose history must explain each "
+        "version. It only adds conflicts."
+    ),
+}
+_UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
+_CLIENTS = {
+    "deletionVectors": "such as delta-spark before 2.3 and Databricks Runtime before 12.2 LTS",
+    "rowTracking": "such as delta-spark before 3.2 and delta-rs",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,28 +236,6 @@ def _select_resolved(table: Table) -> QuerySet[Conflict]:
 
 def _append_overlaps(overlaps: Overlaps) -> int:
     return sum(overlaps.counts.get((kind, INSERT), 0) for kind in (UPDATE, DELETE, MERGE))
-
-
-STREAMS_DAYS = 7
-MAX_STREAMS = 10
-PROMISES: Mapping[str, str] = {
-    IsolationLevel.WRITE_SERIALIZABLE: (
-        "Writes are serializable. A blind append may be ordered after a write that did not "
-        "see it, so by itself it aborts no UPDATE, DELETE or MERGE. After another such write "
-        "may have read the appended rows, a write that did not see them is aborted. Let at "
-        "most one of these writers read new data."
-    ),
-    IsolationLevel.SERIALIZABLE: (
-        "Writes take effect in the order of the history. An append that a write should have "
-        "read aborts that write. Use this level for tables whose history must explain each "
-        "version. It only adds conflicts."
-    ),
-}
-_UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
-_CLIENTS = {
-    "deletionVectors": "such as delta-spark before 2.3 and Databricks Runtime before 12.2 LTS",
-    "rowTracking": "such as delta-spark before 3.2 and delta-rs",
-}
 
 
 @dataclass(frozen=True, slots=True)

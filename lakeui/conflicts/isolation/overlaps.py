@@ -1,11 +1,8 @@
 """Overlaps of writes: one began before another landed, and so did not see it.
 
 A commit overlaps with every version between the one it read and its own. An aborted attempt
-overlaps
-with those up to its winning commit. Both are counted from columns of the mirror and of the recorded
-conflicts, with any result.
-
-Overlaps with both sides named, and how each ended.
+overlaps with those up to its winning commit. Both are counted from columns of the mirror and of the
+recorded conflicts, with any result, and listed with both sides named and the end of each.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,6 +29,9 @@ MAX_VERSIONS = 5_000
 MAX_ABORTED = 5_000
 _ALL_KINDS = (*KINDS, OTHER)
 _PLACE = {kind: place for place, kind in enumerate(_ALL_KINDS)}
+
+ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
+"""Possible results of an overlap."""
 
 
 class CountedCommit(NamedTuple):
@@ -222,10 +222,6 @@ def _span(versions: Sequence[int], write: OverlappingWrite) -> tuple[int, int]:
     """Return the indexes of the versions overlapping a write: the first, and after the last."""
     end = bisect_left if write.conflict_id is None else bisect_right
     return bisect_right(versions, write.read_version), end(versions, write.before)
-
-
-ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
-"""Possible results of an overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""The checker's verdict on two statements on a table like this one, beside observed conflicts.
+"""Pairs of operations on a table: the checker's verdict, and the conflicts observed.
 
-Pairs of operations that conflicted on a table, with their ends and costs.
+The verdict is about two statements on a table like this one. Observed conflicts come with their
+ends and costs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +33,16 @@ from lakeui.conflicts.statements.text import (
 )
 
 DEFAULT_DAYS = 30
+
+_STATEMENTS = {
+    INSERT: StatementKind.INSERT,
+    UPDATE: StatementKind.UPDATE,
+    DELETE: StatementKind.DELETE,
+    MERGE: StatementKind.MERGE,
+    OPTIMIZE: StatementKind.OPTIMIZE,
+    ZORDER: StatementKind.ZORDER,
+}
+ROWS, COLUMNS = tuple(_STATEMENTS), KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +89,6 @@ def list_observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Observe
         )
         for row in rows
     )
-
-
-_STATEMENTS = {
-    INSERT: StatementKind.INSERT,
-    UPDATE: StatementKind.UPDATE,
-    DELETE: StatementKind.DELETE,
-    MERGE: StatementKind.MERGE,
-    OPTIMIZE: StatementKind.OPTIMIZE,
-    ZORDER: StatementKind.ZORDER,
-}
-ROWS, COLUMNS = tuple(_STATEMENTS), KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

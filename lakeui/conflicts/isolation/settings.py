@@ -1,6 +1,6 @@
-"""A proposed change of the settings that decide conflicts, and its commits.
+"""The settings that decide conflicts: a proposed change with its commits, and earlier changes.
 
-Changes by versions of the settings that decide conflicts: properties, and clustering columns.
+The settings are properties of a table, and its clustering columns.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,13 @@ VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
 _FOR_GOOD = frozenset({MODE_KEY})  # the engine refuses to take these back
 _DOMAIN = "clustering"
+
+CLUSTERING = "clustering columns"
+_LOOKED_AT = 60
+_KEPT_BY_ENGINES = ("delta.columnMapping.max", "delta.rowTracking.mat", "delta.inCommitTimestampEn")
+_ONE_WAY = {
+    "delta.columnMapping.mode": "column mapping cannot be disabled, because the files use its names",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +195,6 @@ def _iter_clustering_lines(table: Table, proposal: Proposal) -> Iterator[DiffLin
     if table.clustering_columns:
         yield DiffLine("-", f"clusteringColumns = {', '.join(table.clustering_columns)}")
     yield DiffLine("+", f"clusteringColumns = {', '.join(proposal.clustering) or 'none'}")
-
-
-CLUSTERING = "clustering columns"
-_LOOKED_AT = 60
-_KEPT_BY_ENGINES = ("delta.columnMapping.max", "delta.rowTracking.mat", "delta.inCommitTimestampEn")
-_ONE_WAY = {
-    "delta.columnMapping.mode": "column mapping cannot be disabled, because the files use its names",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Who wrote when, from read version to commit: the data of the concurrency swim-lane.
 
 Logs do not record when a transaction began. Where a job of ours or a pipeline told it, it is exact;
-else it is taken as the moment its read version was committed, the earliest it can have been, and marked so.
+else it is taken as the moment its read version was committed, the earliest it can have been, and
+marked so.
 
-The surroundings of the shown versions: commits and aborted attempts by bucket of time.
-
-The shown versions under neighbouring settings: how many more writes would be aborted.
+Beside the shown versions stand their surroundings, by bucket of time, and how many more writes
+would be aborted under neighboring settings.
 """
 
 from collections import defaultdict
@@ -66,6 +66,11 @@ _RUN = (
     "id", "kind", "progress_done", "progress_total", "requested_by__username",
     "attempt_rows__read_version", "attempt_rows__started_at", "attempt_rows__number",
 )  # fmt: skip
+
+BUCKETS = 96
+MAX_NAVIGATOR_VERSIONS = 3_000
+DAY = timedelta(hours=24)
+_SHORTEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +225,6 @@ def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
         before[version] = dict(properties)
         properties |= properties_of(parameters)
     return before
-
-
-BUCKETS = 96
-MAX_NAVIGATOR_VERSIONS = 3_000
-DAY = timedelta(hours=24)
-_SHORTEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)

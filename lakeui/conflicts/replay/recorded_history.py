@@ -1,6 +1,7 @@
-"""A table's recent history as the engine replays it, from the mirrored commit texts.
+"""A table's recent history as the engine replays it: mirrored commits and recorded conflicts.
 
-Recorded conflicts as the engine judges them: the rule, the level, and both sides' facts.
+Commits are decoded from their mirrored texts. Of a conflict the rule, the level and both sides'
+facts are known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,17 @@ from lakeui.conflicts.statements.operations import Target, operation_of_commit
 from lakeui.conflicts.statements.text import parse_recorded_condition, shape_of
 
 MAX_VERSIONS = 500
+
+_FIELDS = (
+    "table", "kind", "exception", "rule", "subclass", "row_count", "isolation_level", "occurred_at",
+    "read_version", "attempted_version", "winning_version", "current_operation",
+    "current_user_name", "current_predicate", "winner_operation", "wasted_ms", "wasted_bytes",
+    "job__committed_version", "job__statement", "transaction__statement",
+)  # fmt: skip
+_OF_A_WINNER = (
+    "table", "version", "operation", "operation_parameters", "predicate", "engine_info",
+    "is_blind_append", "changes_data", "changes_metadata", "changes_protocol",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +126,6 @@ def decode_commit_text(version: int, raw: str, raw_bytes: int) -> WinningCommit 
         return None
     info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     return WinningCommit(version=version, actions=actions, info=info or CommitInfo())
-
-
-_FIELDS = (
-    "table", "kind", "exception", "rule", "subclass", "row_count", "isolation_level", "occurred_at",
-    "read_version", "attempted_version", "winning_version", "current_operation",
-    "current_user_name", "current_predicate", "winner_operation", "wasted_ms", "wasted_bytes",
-    "job__committed_version", "job__statement", "transaction__statement",
-)  # fmt: skip
-_OF_A_WINNER = (
-    "table", "version", "operation", "operation_parameters", "predicate", "engine_info",
-    "is_blind_append", "changes_data", "changes_metadata", "changes_protocol",
-)  # fmt: skip
 
 
 def prepare_for_judgment(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:

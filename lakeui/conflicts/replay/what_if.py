@@ -1,10 +1,8 @@
 """What if the table had another isolation level, or row-level concurrency switched on or off.
 
 Commits are replayed through the engine's own checks, from the mirrored commit texts. Aborted writes
-left
-no commit: their recorded facts are judged. If the record does not decide, the answer is
-"undecidable",
-with the reason.
+left no commit: their recorded facts are judged. If the record does not decide, the answer is
+"undecidable", with the reason.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,14 +1,12 @@
-"""A pasted text made plain, with a map of its positions back to the original.
+"""A pasted text made plain, the commit inside it, and the places of its facts in the original.
 
-Terminals add colours, loggers a prefix to every line, JSON and HTML their escapes, chats curly
-quotes. The result is one line with the message as its writer wrote it.
+Terminals add colors, loggers a prefix to every line, JSON and HTML their escapes, chats curly
+quotes. The result is one line with the message as its writer wrote it, and a map of its positions,
+so that a reader can check the parsing.
 
-The winning commit's commitInfo inside a message: "Conflicting commit: {…}", whole or cut off.
-
+A message may end in the winning commit's commitInfo: "Conflicting commit: {…}", whole or cut off.
 Delta writes operationParameters as raw text into it, so it is often not JSON (`{"mode":Append}`):
 text that cannot be decoded is read field by field.
-
-The positions of a message's facts, so that a reader can check the parsing.
 """
 
 import html
@@ -67,6 +65,11 @@ _PREFIX = (
 )
 _BREAK = re.compile(rf"{_SPACE}*(?:\n|\r|\\{{1,8}}[nr]){_SPACE}*{_PREFIX}{_SPACE}*|{_SPACE}+")
 _Put = Callable[[re.Match[str]], str]
+
+_START = re.compile(r"conflicting commit:\s*(?=\{)", re.IGNORECASE)
+_MAX_CHARS = 100_000
+
+_COMMIT = re.compile(r"onflicting commit:\s{0,9}\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +141,6 @@ _ROUNDS: tuple[tuple[re.Pattern[str], _Put], ...] = (
     (_ENTITY, lambda match: html.unescape(match[0].replace("&amp;", "&", 1))),
     (_CODED, lambda match: chr(int(match[1], 16))),
 )
-
-
-_START = re.compile(r"conflicting commit:\s*(?=\{)", re.IGNORECASE)
-_MAX_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +245,6 @@ def _integer(value: Any) -> int | None:  # noqa: ANN401
 
 def _truth(value: Any) -> bool | None:  # noqa: ANN401
     return {"true": True, "false": False}.get(str(value).lower())
-
-
-_COMMIT = re.compile(r"onflicting commit:\s{0,9}\{")
 
 
 @dataclass(frozen=True, slots=True)

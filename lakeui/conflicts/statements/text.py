@@ -1,13 +1,9 @@
-"""A commit as its probable statement, from its log entry.
+"""A recorded commit or conflict as text: its probable statement, condition and kind.
 
 Parts missing from a log (the assignments of an UPDATE, the source of a MERGE) are an ellipsis.
-
-Conditions as logs and conflicts record them: facts from their text alone.
-
-Writers record them in their own ways (`(id#12L = 5)`, `t.id = s.id AND t.day = '…'`). A part that
-cannot be parsed is left out: the rest then selects more rows than the write did, not fewer.
-
-The row of the conflict matrix of a recorded operation.
+Writers record conditions in their own ways (`(id#12L = 5)`, `t.id = s.id AND t.day = '…'`). A part
+that cannot be parsed is left out: the rest then selects more rows than the write did, not fewer.
+The kind is the operation's row of the conflict matrix.
 """
 
 import json
@@ -32,6 +28,24 @@ _CLAUSES = {
     "notMatchedPredicates": "NOT MATCHED",
     "notMatchedBySourcePredicates": "NOT MATCHED BY SOURCE",
 }
+
+INSERT, UPDATE, DELETE, MERGE = "INSERT", "UPDATE", "DELETE", "MERGE"
+OPTIMIZE, ZORDER, DEFINITION = "OPTIMIZE", "OPTIMIZE ZORDER BY", "ALTER, SET"
+OTHER = "other"
+"""Operations that overwrite, restore or clean: they have no row or column of the matrix."""
+KINDS = (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, ZORDER, DEFINITION)
+_OF_STATEMENT = {"insert": INSERT, "stream": INSERT, "optimize zorder by": ZORDER, "create": OTHER}
+_OF_FAMILY = {row.lower(): row for row in (UPDATE, DELETE, MERGE, OPTIMIZE)} | {"meta": DEFINITION}
+
+MAX_CHARACTERS = 4_000
+_NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
+_DIGIT = re.compile(r"\d")
+_SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
+_TARGETS = ("t", "target", "tgt")
+_SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of a statement's target, and of its source."""
+_USUAL: Names = (_TARGETS, _SOURCES)
 
 
 def statement_text(table: str, operation: str, parameters: Mapping[str, Any], where: str) -> str:
@@ -118,17 +132,6 @@ def _decode_json(value: object) -> object:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
-
-
-MAX_CHARACTERS = 4_000
-_NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
-_DIGIT = re.compile(r"\d")
-_SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
-_TARGETS = ("t", "target", "tgt")
-_SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
-Names = tuple[tuple[str, ...], tuple[str, ...]]
-"""The names of a statement's target, and of its source."""
-_USUAL: Names = (_TARGETS, _SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +226,6 @@ def _conjuncts(text: str) -> Iterator[str]:
             yield text[start : match.start()]
             start = match.end()
     yield text[start:]
-
-
-INSERT, UPDATE, DELETE, MERGE = "INSERT", "UPDATE", "DELETE", "MERGE"
-OPTIMIZE, ZORDER, DEFINITION = "OPTIMIZE", "OPTIMIZE ZORDER BY", "ALTER, SET"
-OTHER = "other"
-"""Operations that overwrite, restore or clean: they have no row or column of the matrix."""
-KINDS = (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, ZORDER, DEFINITION)
-_OF_STATEMENT = {"insert": INSERT, "stream": INSERT, "optimize zorder by": ZORDER, "create": OTHER}
-_OF_FAMILY = {row.lower(): row for row in (UPDATE, DELETE, MERGE, OPTIMIZE)} | {"meta": DEFINITION}
 
 
 def statement_kind(

@@ -1,6 +1,6 @@
 """Channels and rules: created, changed, tested. Errors name their field; nothing is stored then.
 
-Texts encrypted in the database by `SECRET_KEY`, so that a copy of it does not reveal them.
+Secrets are encrypted in the database by `SECRET_KEY`, so that a copy of it does not reveal them.
 """
 
 import base64
@@ -30,34 +30,10 @@ from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertRule
 from lakeui.task_names import DELIVER_ALERTS, LIGHT_QUEUE
 
-_PURPOSE = b"lakeui.monitoring.alerting"
-
-
-def seal(text: str) -> str:
-    """Encrypt a text for this installation alone."""
-    return _fernet().encrypt(text.encode()).decode("ascii")
-
-
-def unseal(sealed: str) -> str:
-    """Decrypt a text.
-
-    Raises:
-        RequestError: `SECRET_KEY` has changed since.
-    """
-    try:
-        return _fernet().decrypt(sealed.encode()).decode()
-    except InvalidToken as error:
-        msg = "The channel's target was encrypted with another SECRET_KEY and cannot be read."
-        raise RequestError(msg, "Enter the channel's target again.", field="target") from error
-
-
-def _fernet() -> Fernet:
-    key = HKDF(SHA256(), 32, None, _PURPOSE).derive(settings.SECRET_KEY.encode())
-    return Fernet(base64.urlsafe_b64encode(key))
-
-
 MOST_CHANNELS, MOST_RULES, MOST_RECIPIENTS = 50, 200, 20
 MAX_THRESHOLD, MAX_GROUP_MINUTES, MAX_REPEAT_HOURS = 1_000_000, 1440, 720
+
+_PURPOSE = b"lakeui.monitoring.alerting"
 
 
 def make_channel(values: Mapping[str, Any]) -> tuple[AlertChannel, str]:
@@ -237,3 +213,26 @@ def _values(row: AlertChannel | AlertRule) -> dict[str, Any]:
 
 def _list_changed_fields(row: AlertChannel | AlertRule, before: Mapping[str, Any]) -> list[str]:
     return [name for name, value in _values(row).items() if value != before[name]]
+
+
+def seal(text: str) -> str:
+    """Encrypt a text for this installation alone."""
+    return _fernet().encrypt(text.encode()).decode("ascii")
+
+
+def unseal(sealed: str) -> str:
+    """Decrypt a text.
+
+    Raises:
+        RequestError: `SECRET_KEY` has changed since.
+    """
+    try:
+        return _fernet().decrypt(sealed.encode()).decode()
+    except InvalidToken as error:
+        msg = "The channel's target was encrypted with another SECRET_KEY and cannot be read."
+        raise RequestError(msg, "Enter the channel's target again.", field="target") from error
+
+
+def _fernet() -> Fernet:
+    key = HKDF(SHA256(), 32, None, _PURPOSE).derive(settings.SECRET_KEY.encode())
+    return Fernet(base64.urlsafe_b64encode(key))

@@ -1,9 +1,7 @@
 """The light worker's round: findings of rules are stored, and reported by messages in the outbox.
 
-A finding is marked as reported in one transaction with its message, so that a worker that dies in
-between reports it at its next round, and never twice.
-
-Find what alert rules tell now; each finding has a key that stays while it holds.
+A finding has a key that stays while it holds. It is marked as reported in one transaction with its
+message, so that a worker that dies in between reports it at its next round, and never twice.
 """
 
 import hashlib
@@ -28,6 +26,13 @@ from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, AlertRule
 from lakeui.monitoring.mutes import group_mutes, mutes_now
 from lakeui.monitoring.recent_conflicts import day_of
+
+logger = logging.getLogger(__name__)
+
+ENDED_AFTER = timedelta(minutes=15)  # not found for so long: what goes to and fro is one thing
+MOST_ITEMS = 50  # in one message
+MOST_NOTED = 5000  # of a rule
+MOST_WAITING = 200  # messages of a channel; beyond it what is found waits to be told
 
 SYSTEM = User(username="the system", is_superuser=True)
 """Somebody who sees every table, without an account."""
@@ -128,14 +133,6 @@ def filter_by_table(
 ) -> list[AlertingFinding]:
     """Return findings of tables whose names match, and those about no single table."""
     return [finding for finding in findings if not finding.table or matches(finding.table)]
-
-
-logger = logging.getLogger(__name__)
-
-ENDED_AFTER = timedelta(minutes=15)  # not found for so long: what goes to and fro is one thing
-MOST_ITEMS = 50  # in one message
-MOST_NOTED = 5000  # of a rule
-MOST_WAITING = 200  # messages of a channel; beyond it what is found waits to be told
 
 
 def watch(now: datetime) -> int:

@@ -1,10 +1,9 @@
-"""The contents of events: of a job, of a step of a script, of a reported transaction.
+"""OpenLineage events: of a job, of a step of a script, of a reported transaction.
 
-Tables and files as OpenLineage's datasets, named by location as its specification requires.
-
-https://openlineage.io/docs/spec/naming: a table has the same name in every tool, so that events of
-Spark or Airflow about the same location are about the same dataset. Its name here is a symlink of
-it.
+Tables and files are datasets, named by location as the specification requires
+(https://openlineage.io/docs/spec/naming): a table has the same name in every tool, so that events
+of Spark or Airflow about the same location are about the same dataset. Its name here is a symlink
+of it.
 """
 
 import json
@@ -63,109 +62,7 @@ from lakeui.monitoring.models import LineageEvent
 MAX_COLUMNS, MAX_DEPTH = 1_000, 8
 _Dataset = TypeVar("_Dataset", bound=Dataset)
 
-
-def input_table(table: Table, version: int | None) -> InputDataset:
-    """Return a table that was read, at a version if known."""
-    return InputDataset(*name_of(table.uri), facets=_facets(table, version))
-
-
-def output_table(table: Table, version: int | None) -> OutputDataset:
-    """Return a written table, with the contents of its committed version, if any."""
-    output = OutputDataset(*name_of(table.uri), facets=_facets(table, version))
-    commit = None if version is None else table.commits.filter(version=version).first()
-    if commit is not None:
-        output.outputFacets = {"outputStatistics": _statistics(commit)}
-    return output
-
-
-def input_files(uri: str) -> InputDataset:
-    """Return files that were read, as the command names them."""
-    return InputDataset(*name_of(uri))
-
-
-def distinct(datasets: Sequence[_Dataset]) -> list[_Dataset]:
-    """Return the first dataset of each name."""
-    return list(
-        {(dataset.namespace, dataset.name): dataset for dataset in reversed(datasets)}.values()
-    )[::-1]
-
-
-def name_of(uri: str) -> tuple[str, str]:
-    """Return namespace and name of a location, without parts that only serve access."""
-    try:
-        place = normalise_uri(uri)
-    except EngineError:
-        place = uri
-    if "://" not in place:
-        return "file", place
-    parts = urlsplit(place)
-    namespace = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    if parts.scheme == "az":
-        namespace = _azure(parts.netloc, storage_options(place).get("account_name", ""))
-    return namespace, parts.path.strip("/") or "/"
-
-
-def _azure(container: str, account: str) -> str:
-    """Return a container of a storage account, if its URI or the settings name the account."""
-    if "@" in container:
-        return f"abfss://{container}"
-    return f"abfss://{container}@{account}.dfs.core.windows.net" if account else f"az://{container}"
-
-
-def _facets(table: Table, version: int | None) -> dict[str, DatasetFacet]:
-    namespace, _ = name_of(table.uri)
-    identifier = symlinks_dataset.Identifier(settings.LINEAGE_NAMESPACE, table.name, "TABLE")
-    facets: dict[str, DatasetFacet] = {
-        "dataSource": datasource_dataset.DatasourceDatasetFacet(
-            name=namespace, uri=namespace if ":" in namespace else f"{namespace}:///"
-        ),
-        "symlinks": symlinks_dataset.SymlinksDatasetFacet([identifier]),
-    }
-    if columns := _columns(_schema_of(table, version)):
-        facets["schema"] = schema_dataset.SchemaDatasetFacet(columns)
-    if version is not None:
-        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
-    return facets
-
-
-def _schema_of(table: Table, version: int | None) -> Any:  # noqa: ANN401 - JSON
-    """Return the schema of the version if it is mirrored; else the table's current one."""
-    changes = table.commits.filter(changes_metadata=True)
-    if version is None or not changes.filter(version__gt=version).exists():
-        return table.schema
-    commit = changes.filter(version__lte=version).order_by("-version").first()
-    metadata, _ = read_definition_actions(commit) if commit else (None, None)
-    return json.loads(metadata.schema_string) if metadata else table.schema
-
-
-def _columns(schema: Any, depth: int = 0) -> list[schema_dataset.SchemaDatasetFacetFields]:  # noqa: ANN401 - JSON
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    if not isinstance(fields, list) or depth > MAX_DEPTH:
-        return []
-    return [
-        schema_dataset.SchemaDatasetFacetFields(
-            name=str(field.get("name")),
-            type=type_text(field.get("type")),
-            description=(field.get("metadata") or {}).get("comment"),
-            ordinal_position=place,
-            fields=_columns(field.get("type"), depth + 1),
-        )
-        for place, field in enumerate(fields[:MAX_COLUMNS], 1)
-        if isinstance(field, dict)
-    ]
-
-
-def _statistics(
-    commit: Commit,
-) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
-    """Return the commit's output: rows as its writer counted them, else those of its new files."""
-    told = str((commit.operation_metrics or {}).get("numOutputRows", ""))
-    rows = commit.rows_added if not commit.files_restated else None
-    return output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-        rowCount=int(told) if told.isdecimal() else rows,
-        size=commit.bytes_written,
-        fileCount=commit.files_added - commit.files_restated,
-    )
+Type = LineageEvent.Type
 
 
 def _own_version() -> str:
@@ -175,7 +72,6 @@ def _own_version() -> str:
         return "0"
 
 
-Type = LineageEvent.Type
 OWN_VERSION = _own_version()
 PRODUCER = f"urn:lakeui:{OWN_VERSION}"
 _MAX_SQL = 100_000
@@ -422,3 +318,107 @@ def _set_producer(content: Any) -> Any:  # noqa: ANN401 - JSON
             return [_set_producer(value) for value in content]
         case _:
             return content
+
+
+def input_table(table: Table, version: int | None) -> InputDataset:
+    """Return a table that was read, at a version if known."""
+    return InputDataset(*name_of(table.uri), facets=_facets(table, version))
+
+
+def output_table(table: Table, version: int | None) -> OutputDataset:
+    """Return a written table, with the contents of its committed version, if any."""
+    output = OutputDataset(*name_of(table.uri), facets=_facets(table, version))
+    commit = None if version is None else table.commits.filter(version=version).first()
+    if commit is not None:
+        output.outputFacets = {"outputStatistics": _statistics(commit)}
+    return output
+
+
+def input_files(uri: str) -> InputDataset:
+    """Return files that were read, as the command names them."""
+    return InputDataset(*name_of(uri))
+
+
+def distinct(datasets: Sequence[_Dataset]) -> list[_Dataset]:
+    """Return the first dataset of each name."""
+    return list(
+        {(dataset.namespace, dataset.name): dataset for dataset in reversed(datasets)}.values()
+    )[::-1]
+
+
+def name_of(uri: str) -> tuple[str, str]:
+    """Return namespace and name of a location, without parts that only serve access."""
+    try:
+        place = normalise_uri(uri)
+    except EngineError:
+        place = uri
+    if "://" not in place:
+        return "file", place
+    parts = urlsplit(place)
+    namespace = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    if parts.scheme == "az":
+        namespace = _azure(parts.netloc, storage_options(place).get("account_name", ""))
+    return namespace, parts.path.strip("/") or "/"
+
+
+def _azure(container: str, account: str) -> str:
+    """Return a container of a storage account, if its URI or the settings name the account."""
+    if "@" in container:
+        return f"abfss://{container}"
+    return f"abfss://{container}@{account}.dfs.core.windows.net" if account else f"az://{container}"
+
+
+def _facets(table: Table, version: int | None) -> dict[str, DatasetFacet]:
+    namespace, _ = name_of(table.uri)
+    identifier = symlinks_dataset.Identifier(settings.LINEAGE_NAMESPACE, table.name, "TABLE")
+    facets: dict[str, DatasetFacet] = {
+        "dataSource": datasource_dataset.DatasourceDatasetFacet(
+            name=namespace, uri=namespace if ":" in namespace else f"{namespace}:///"
+        ),
+        "symlinks": symlinks_dataset.SymlinksDatasetFacet([identifier]),
+    }
+    if columns := _columns(_schema_of(table, version)):
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(columns)
+    if version is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+    return facets
+
+
+def _schema_of(table: Table, version: int | None) -> Any:  # noqa: ANN401 - JSON
+    """Return the schema of the version if it is mirrored; else the table's current one."""
+    changes = table.commits.filter(changes_metadata=True)
+    if version is None or not changes.filter(version__gt=version).exists():
+        return table.schema
+    commit = changes.filter(version__lte=version).order_by("-version").first()
+    metadata, _ = read_definition_actions(commit) if commit else (None, None)
+    return json.loads(metadata.schema_string) if metadata else table.schema
+
+
+def _columns(schema: Any, depth: int = 0) -> list[schema_dataset.SchemaDatasetFacetFields]:  # noqa: ANN401 - JSON
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not isinstance(fields, list) or depth > MAX_DEPTH:
+        return []
+    return [
+        schema_dataset.SchemaDatasetFacetFields(
+            name=str(field.get("name")),
+            type=type_text(field.get("type")),
+            description=(field.get("metadata") or {}).get("comment"),
+            ordinal_position=place,
+            fields=_columns(field.get("type"), depth + 1),
+        )
+        for place, field in enumerate(fields[:MAX_COLUMNS], 1)
+        if isinstance(field, dict)
+    ]
+
+
+def _statistics(
+    commit: Commit,
+) -> output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet:
+    """Return the commit's output: rows as its writer counted them, else those of its new files."""
+    told = str((commit.operation_metrics or {}).get("numOutputRows", ""))
+    rows = commit.rows_added if not commit.files_restated else None
+    return output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+        rowCount=int(told) if told.isdecimal() else rows,
+        size=commit.bytes_written,
+        fileCount=commit.files_added - commit.files_restated,
+    )

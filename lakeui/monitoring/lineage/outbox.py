@@ -1,6 +1,6 @@
 """Sends due events to `OPENLINEAGE_URL`: to an address over HTTP, or to the end of a file.
 
-Checks of the lineage settings, by `manage.py check` and at each start of a process.
+The setting is checked by `manage.py check` and at each start of a process.
 """
 
 import fcntl
