@@ -1,6 +1,6 @@
-"""The task that tries the fixes of an aborted write on a copy in memory, without Spark.
+"""Tasks for the page of a conflict: trials of fixes on a copy, and the rows both writes touched.
 
-The task that reads the rows shared by two writes; without Spark, within bounds.
+They need no Spark and work within bounds.
 """
 
 from functools import partial
@@ -41,6 +41,8 @@ _NOT_FAITHFUL = TrialOutcome(
     verdict=Verdict.UNDECIDABLE,
     why="the unchanged write did not conflict on a copy of the table, so a trial proves nothing",
 )
+
+_ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
 
 
 @app.task(name=TRY_FIXES, base=ReadTask)
@@ -103,9 +105,6 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
         read_version=conflict.read_version,
         winners=find_winning_commands(conflict),
     )
-
-
-_ANSWER = ("positions", "columns", "rows", "omitted_columns", "error_code", "error_message")
 
 
 @app.task(name=READ_CONFLICT_ROWS, base=ReadTask)

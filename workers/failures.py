@@ -1,10 +1,8 @@
-"""The error of a job as stored in its row: bounded, and without secrets.
+"""Failures of a job: its error as stored in its row, and outages that are not its fault.
 
-The log of the worker has all of it.
-
-Outages that end an attempt without the job's fault: Spark is gone, or the database unreachable.
-
-Such a job is handed back: it is queued again, and recognises its own commits.
+The stored error is bounded and without secrets; the worker's log has all of it. If Spark is gone or
+the database is unreachable, the job is handed back: it is queued again, and recognizes its own
+commits.
 """
 
 import logging
@@ -26,6 +24,15 @@ from lakeui.jobs.errors import LeaseLostError
 from lakeui.jobs.job_rows import send_job
 from lakeui.monitoring.log_lines import redact_text
 from workers import spark_session
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""A lock held for long by another writer, or an unreachable server."""
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
 
 INTERNAL = "LAKE_INTERNAL"
 _MAX_MESSAGE = 4_000
@@ -76,16 +83,6 @@ def _shorten_texts(value: object) -> Any:  # noqa: ANN401 - JSON
 def _words(value: object, limit: int) -> str:
     whole = text(redact_text(text(value)))
     return whole if len(whole) <= limit else f"{whole[:limit]}…"
-
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-DATABASE_AWAY = (OperationalError, InterfaceError)
-"""A lock held for long by another writer, or an unreachable server."""
-
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
 
 
 def outage_behind(error: BaseException) -> str | None:

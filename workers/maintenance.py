@@ -1,13 +1,8 @@
-"""Periodic tasks: repair after failures, and request the jobs of schedules.
+"""Periodic tasks: repair after failures, jobs of schedules, alerts, and lineage.
 
-Tasks that evaluate the alert rules and deliver their messages.
-
-Tasks that record the lineage of jobs and transactions, and send it to `OPENLINEAGE_URL`.
-
-Threads of a light worker that wait for external servers, so that its pool never does.
-
-A hanging webhook occupies a thread until its timeout, and there may be more of them than the pool
-has threads: then no table would be mirrored and no lost job found meanwhile.
+Threads of a light worker wait for the servers that receive alerts and lineage, so that its pool
+never does. A hanging webhook occupies a thread until its timeout, and there may be more of them
+than the pool has threads: then no table would be mirrored and no lost job found meanwhile.
 """
 
 import logging
@@ -52,9 +47,13 @@ from lakeui.task_names import (
     WATCH_FOR_ALERTS,
 )
 
+logger = logging.getLogger(__name__)
+
 BATCH = 1000
 MOST = 100_000
 """At once; the next turn goes on."""
+
+AT_A_TIME = 4  # concurrent tries of one worker
 
 
 @app.task(name=SWEEP_LEASES)
@@ -115,7 +114,46 @@ def _remove(rows: QuerySet[Any]) -> int:
     return gone
 
 
-logger = logging.getLogger(__name__)
+@app.task(name=WATCH_FOR_ALERTS)
+@take_turns(WATCH_FOR_ALERTS, seconds=120)
+def watch_for_alerts() -> None:
+    """Evaluate every rule, then have each channel with due messages served in its own task.
+
+    A webhook that hangs then delays no other channel and no rule.
+    """
+    now = timezone.now()
+    try:
+        watch(now)
+    finally:
+        for channel_id in due_channels(now):
+            wake(channel_id)
+
+
+@app.task(name=DELIVER_ALERTS)
+def deliver_alerts(channel_id: int) -> None:
+    """Send the due messages of one channel."""
+    SENDERS.take(f"channel {channel_id}", partial(deliver, channel_id))
+
+
+@app.task(name=NOTE_LINEAGE)
+@take_turns(NOTE_LINEAGE, seconds=120)
+def note_lineage() -> None:
+    """Record starts and ends; another task sends them, so that a hanging server delays no round."""
+    if not settings.LINEAGE_URL:
+        return
+    from lakeui.monitoring.lineage.rounds import note  # noqa: PLC0415 - packages of an extra
+
+    note(timezone.now())
+    app.send_task(DELIVER_LINEAGE, queue=LIGHT_QUEUE, expires=60)
+
+
+@app.task(name=DELIVER_LINEAGE)
+def deliver_lineage() -> None:
+    """Send the due events."""
+    if settings.LINEAGE_URL:
+        from lakeui.monitoring.lineage.outbox import deliver  # noqa: PLC0415 - as above
+
+        any(SENDERS.take(f"lineage {place}", deliver) for place in range(AT_A_TIME))
 
 
 class Deliver(Protocol):
@@ -167,48 +205,3 @@ SENDERS = Senders(MOST_CHANNELS + 10)
 def end_senders(**_: object) -> None:
     """Leave pending messages to other workers."""
     SENDERS.end()
-
-
-@app.task(name=WATCH_FOR_ALERTS)
-@take_turns(WATCH_FOR_ALERTS, seconds=120)
-def watch_for_alerts() -> None:
-    """Evaluate every rule, then have each channel with due messages served in its own task.
-
-    A webhook that hangs then delays no other channel and no rule.
-    """
-    now = timezone.now()
-    try:
-        watch(now)
-    finally:
-        for channel_id in due_channels(now):
-            wake(channel_id)
-
-
-@app.task(name=DELIVER_ALERTS)
-def deliver_alerts(channel_id: int) -> None:
-    """Send the due messages of one channel."""
-    SENDERS.take(f"channel {channel_id}", partial(deliver, channel_id))
-
-
-AT_A_TIME = 4  # concurrent tries of one worker
-
-
-@app.task(name=NOTE_LINEAGE)
-@take_turns(NOTE_LINEAGE, seconds=120)
-def note_lineage() -> None:
-    """Record starts and ends; another task sends them, so that a hanging server delays no round."""
-    if not settings.LINEAGE_URL:
-        return
-    from lakeui.monitoring.lineage.rounds import note  # noqa: PLC0415 - packages of an extra
-
-    note(timezone.now())
-    app.send_task(DELIVER_LINEAGE, queue=LIGHT_QUEUE, expires=60)
-
-
-@app.task(name=DELIVER_LINEAGE)
-def deliver_lineage() -> None:
-    """Send the due events."""
-    if settings.LINEAGE_URL:
-        from lakeui.monitoring.lineage.outbox import deliver  # noqa: PLC0415 - as above
-
-        any(SENDERS.take(f"lineage {place}", deliver) for place in range(AT_A_TIME))

@@ -1,9 +1,7 @@
-"""Tasks that keep the mirror close to the log, and discover tables.
-
-Measure with the store how much of a table VACUUM can delete now.
+"""Tasks that keep the mirror close to the log, discover tables, and measure what VACUUM can delete.
 
 VACUUM goes by the age that the store gives a file, which the log does not know: a table that was
-copied yesterday has old removals in its log, and young files.
+copied yesterday has old removals in its log, and young files. So the store is asked.
 """
 
 import logging
@@ -39,49 +37,6 @@ PAUSE = timedelta(hours=1)
 """Between two measurements of a table, failed ones too, unless a VACUUM ended meanwhile."""
 SECONDS = 60
 """A measurement is given up after this time: the worker has other tables to sync."""
-
-
-class SlowStoreError(Exception):
-    """The store took longer to list a table than a measurement may."""
-
-
-def measure_vacuum(table: Table, clock: Clock | None = None) -> None:
-    """Record what a dry run of VACUUM deletes, where by the log it may be much; else nothing."""
-    row, now = Table.objects.filter(pk=table.pk, mirror_error_code=""), timezone.now()
-    times = row.values_list("vacuum_measured_at", "last_vacuum_at").first()
-    last, vacuumed_at = times or (None, None)
-    if not row.filter(may_vacuum_be_due()).exists():
-        if last is not None:
-            row.update(vacuum_file_count=0, vacuum_bytes=0, vacuum_measured_at=None)
-        return
-    if last and now - PAUSE < last <= now and last >= (vacuumed_at or last):
-        return
-    sums: dict[str, int] = {}
-    try:
-        options = RunOptions(
-            dry_run=True,
-            running_since=partial(oldest_other_start_ms, Job(table=table)),
-            progress=_limit_time(clock or SystemClock()),
-        )
-        plan = vacuum(Vacuum(), Execution(open_table(table.uri), options=options)).plan
-        if plan is not None:
-            sums = {"vacuum_file_count": plan.file_count, "vacuum_bytes": plan.size_bytes}
-    except EngineError:  # the sync says what is wrong
-        pass
-    except Exception:  # a sync must not fail for it
-        logger.exception("What VACUUM can delete of %s could not be measured", table.name)
-    row.update(**sums, vacuum_measured_at=now)
-
-
-def _limit_time(clock: Clock) -> ProgressCallback:
-    until_s = clock.monotonic_s() + SECONDS
-
-    def check(_progress: object) -> None:
-        if clock.monotonic_s() > until_s:
-            raise SlowStoreError
-
-    return check
-
 
 _STALE_S = 60
 
@@ -130,3 +85,45 @@ def tables_with_a_log() -> QuerySet[Table]:
     missing = Table.objects.filter(version=None)
     waited_for = [table.pk for table in missing if active_jobs(table).exists()]
     return Table.objects.exclude(pk__in=waited_for)
+
+
+class SlowStoreError(Exception):
+    """The store took longer to list a table than a measurement may."""
+
+
+def measure_vacuum(table: Table, clock: Clock | None = None) -> None:
+    """Record what a dry run of VACUUM deletes, where by the log it may be much; else nothing."""
+    row, now = Table.objects.filter(pk=table.pk, mirror_error_code=""), timezone.now()
+    times = row.values_list("vacuum_measured_at", "last_vacuum_at").first()
+    last, vacuumed_at = times or (None, None)
+    if not row.filter(may_vacuum_be_due()).exists():
+        if last is not None:
+            row.update(vacuum_file_count=0, vacuum_bytes=0, vacuum_measured_at=None)
+        return
+    if last and now - PAUSE < last <= now and last >= (vacuumed_at or last):
+        return
+    sums: dict[str, int] = {}
+    try:
+        options = RunOptions(
+            dry_run=True,
+            running_since=partial(oldest_other_start_ms, Job(table=table)),
+            progress=_limit_time(clock or SystemClock()),
+        )
+        plan = vacuum(Vacuum(), Execution(open_table(table.uri), options=options)).plan
+        if plan is not None:
+            sums = {"vacuum_file_count": plan.file_count, "vacuum_bytes": plan.size_bytes}
+    except EngineError:  # the sync says what is wrong
+        pass
+    except Exception:  # a sync must not fail for it
+        logger.exception("What VACUUM can delete of %s could not be measured", table.name)
+    row.update(**sums, vacuum_measured_at=now)
+
+
+def _limit_time(clock: Clock) -> ProgressCallback:
+    until_s = clock.monotonic_s() + SECONDS
+
+    def check(_progress: object) -> None:
+        if clock.monotonic_s() > until_s:
+            raise SlowStoreError
+
+    return check

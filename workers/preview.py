@@ -1,8 +1,6 @@
-"""The task that reads some rows of a table for a page; without Spark, within bounds.
+"""The task that reads rows of a table for people: a preview, differing rows, or column profiles.
 
-A worker's results for pages and REST: differing rows, and column profiles.
-
-Rows as texts for people: values of any type on a page.
+It needs no Spark and works within bounds. Values of any type become texts for a page.
 """
 
 import json
@@ -37,69 +35,71 @@ from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
 from workers.reads import ReadTask, note_failure
 
-
-def row_texts(rows: pa.Table) -> list[list[str | None]]:
-    """Return every row as a list of texts, null for NULL."""
-    shown = [_texts(rows.column(number)) for number in range(rows.num_columns)]
-    return [list(row) for row in zip(*shown, strict=True)]
-
-
-def column_texts(fields: Sequence[StructField]) -> list[dict[str, str]]:
-    """Return the columns by name and type."""
-    return [
-        {"name": log_values.text(field.name), "type": _type_name(field.type)} for field in fields
-    ]
-
-
-def _type_name(kind: DataType) -> str:
-    said = type_to_json(kind)
-    return said if isinstance(said, str) else str(said["type"])
-
-
-def _texts(column: pa.ChunkedArray) -> list[str | None]:
-    kind = column.type
-    if pa.types.is_nested(kind):
-        values = [_render_nested(value) for value in column]
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        values = [None if value is None else value.hex() for value in column.to_pylist()]
-    else:
-        values = column.cast(pa.string()).to_pylist()
-    return [None if value is None else _cut(log_values.text(value)) for value in values]
-
-
-def _render_nested(value: pa.Scalar) -> str | None:
-    if not value.is_valid:
-        return None
-    try:
-        plain = value.as_py()
-    except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
-        plain = _convert_times(value)
-    return json.dumps(plain, ensure_ascii=False, default=_plain_text)
-
-
-def _plain_text(value: object) -> str:
-    """Render a value without a JSON form; bytes in hex, as in a column of bytes."""
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _convert_times(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
-    """Return a nested value with its dates and times as Arrow writes them."""
-    if not value.is_valid:
-        return None
-    if pa.types.is_struct(value.type):
-        return {name: _convert_times(inner) for name, inner in value.items()}
-    if pa.types.is_nested(value.type):
-        return [_convert_times(inner) for inner in value.values]
-    return value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else value.as_py()
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= PREVIEW_TEXT else text[: PREVIEW_TEXT - 1] + "…"
-
+_ANSWER = (
+    "columns", "rows", "answer", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
+    "error_message", "read_at",
+)  # fmt: skip
 
 _MOST_CHARACTERS = 4_000_000
 """Of all texts of an answer together."""
 _PLACE = "\0place"  # no column has this name
+
+
+@app.task(name=PREVIEW_TABLE, base=ReadTask)
+def preview_table(preview_id: int) -> None:
+    """Read the rows of a preview, or record why they cannot be read."""
+    forget_old_previews()
+    preview = Preview.objects.select_related("table").filter(pk=preview_id).first()
+    if preview is None:
+        return
+    with note_failure(preview, "reading the rows"):
+        _read(preview)
+    preview.read_at = timezone.now()
+    # a newer request gets its own answer
+    Preview.objects.filter(pk=preview.pk, asked_at=preview.asked_at).update(
+        **{name: getattr(preview, name) for name in _ANSWER}
+    )
+
+
+def _read(preview: Preview) -> None:
+    place = check_table_uri(preview.table.uri)
+    options = storage_options(place)
+    store = open_store(place, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
+    snapshot = table.snapshot(version=preview.version)
+    if preview.older_version is not None:
+        difference = compare_rows(
+            table, preview.older_version, preview.version, keys=preview.keys,
+            condition=preview.where,
+        )  # fmt: skip
+        write_difference(preview, difference, snapshot.schema)
+    elif preview.profiled:
+        profile = profile_column(snapshot, preview.profiled, preview.where)
+        write_profile(preview, profile, snapshot.schema)
+    else:
+        _read_rows(preview, snapshot)
+
+
+def _read_rows(preview: Preview, snapshot: Snapshot) -> None:
+    names = preview.wanted or snapshot.schema.names
+    schema = snapshot.schema
+    shown = [named.name for name in names[:PREVIEW_COLUMNS] if (named := schema.get(name))]
+    batches = snapshot.iter_first_rows(
+        names[:PREVIEW_COLUMNS], preview.where or None, PREVIEW_ROWS, PERSON_BATCH_BYTES
+    )
+    preview.rows = [texts for rows in batches for texts in row_texts(rows)]
+    preview.columns = column_texts([field for name in shown if (field := schema.get(name))])
+    preview.omitted_columns = len(names) - len(shown)
+    _count(preview, snapshot.files())
+
+
+def _count(preview: Preview, files: pa.Table) -> None:
+    """Count the version's rows beyond the preview."""
+    counts, vectors = files.column("num_records"), files.column("deletion_vector")
+    marked = int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
+    preview.file_count, preview.marked_rows = files.num_rows, marked
+    if counts.null_count == 0:
+        preview.row_count = int(pc.sum(counts).as_py() or 0) - marked
 
 
 def write_difference(preview: Preview, difference: RowDifference, schema: StructType) -> None:
@@ -201,64 +201,60 @@ def _limit_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-_ANSWER = (
-    "columns", "rows", "answer", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
-    "error_message", "read_at",
-)  # fmt: skip
+def row_texts(rows: pa.Table) -> list[list[str | None]]:
+    """Return every row as a list of texts, null for NULL."""
+    shown = [_texts(rows.column(number)) for number in range(rows.num_columns)]
+    return [list(row) for row in zip(*shown, strict=True)]
 
 
-@app.task(name=PREVIEW_TABLE, base=ReadTask)
-def preview_table(preview_id: int) -> None:
-    """Read the rows of a preview, or record why they cannot be read."""
-    forget_old_previews()
-    preview = Preview.objects.select_related("table").filter(pk=preview_id).first()
-    if preview is None:
-        return
-    with note_failure(preview, "reading the rows"):
-        _read(preview)
-    preview.read_at = timezone.now()
-    # a newer request gets its own answer
-    Preview.objects.filter(pk=preview.pk, asked_at=preview.asked_at).update(
-        **{name: getattr(preview, name) for name in _ANSWER}
-    )
+def column_texts(fields: Sequence[StructField]) -> list[dict[str, str]]:
+    """Return the columns by name and type."""
+    return [
+        {"name": log_values.text(field.name), "type": _type_name(field.type)} for field in fields
+    ]
 
 
-def _read(preview: Preview) -> None:
-    place = check_table_uri(preview.table.uri)
-    options = storage_options(place)
-    store = open_store(place, options)
-    table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
-    snapshot = table.snapshot(version=preview.version)
-    if preview.older_version is not None:
-        difference = compare_rows(
-            table, preview.older_version, preview.version, keys=preview.keys,
-            condition=preview.where,
-        )  # fmt: skip
-        write_difference(preview, difference, snapshot.schema)
-    elif preview.profiled:
-        profile = profile_column(snapshot, preview.profiled, preview.where)
-        write_profile(preview, profile, snapshot.schema)
+def _type_name(kind: DataType) -> str:
+    said = type_to_json(kind)
+    return said if isinstance(said, str) else str(said["type"])
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    kind = column.type
+    if pa.types.is_nested(kind):
+        values = [_render_nested(value) for value in column]
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        values = [None if value is None else value.hex() for value in column.to_pylist()]
     else:
-        _read_rows(preview, snapshot)
+        values = column.cast(pa.string()).to_pylist()
+    return [None if value is None else _cut(log_values.text(value)) for value in values]
 
 
-def _read_rows(preview: Preview, snapshot: Snapshot) -> None:
-    names = preview.wanted or snapshot.schema.names
-    schema = snapshot.schema
-    shown = [named.name for name in names[:PREVIEW_COLUMNS] if (named := schema.get(name))]
-    batches = snapshot.iter_first_rows(
-        names[:PREVIEW_COLUMNS], preview.where or None, PREVIEW_ROWS, PERSON_BATCH_BYTES
-    )
-    preview.rows = [texts for rows in batches for texts in row_texts(rows)]
-    preview.columns = column_texts([field for name in shown if (field := schema.get(name))])
-    preview.omitted_columns = len(names) - len(shown)
-    _count(preview, snapshot.files())
+def _render_nested(value: pa.Scalar) -> str | None:
+    if not value.is_valid:
+        return None
+    try:
+        plain = value.as_py()
+    except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
+        plain = _convert_times(value)
+    return json.dumps(plain, ensure_ascii=False, default=_plain_text)
 
 
-def _count(preview: Preview, files: pa.Table) -> None:
-    """Count the version's rows beyond the preview."""
-    counts, vectors = files.column("num_records"), files.column("deletion_vector")
-    marked = int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
-    preview.file_count, preview.marked_rows = files.num_rows, marked
-    if counts.null_count == 0:
-        preview.row_count = int(pc.sum(counts).as_py() or 0) - marked
+def _plain_text(value: object) -> str:
+    """Render a value without a JSON form; bytes in hex, as in a column of bytes."""
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _convert_times(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
+    """Return a nested value with its dates and times as Arrow writes them."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_struct(value.type):
+        return {name: _convert_times(inner) for name, inner in value.items()}
+    if pa.types.is_nested(value.type):
+        return [_convert_times(inner) for inner in value.values]
+    return value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else value.as_py()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PREVIEW_TEXT else text[: PREVIEW_TEXT - 1] + "…"

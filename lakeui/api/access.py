@@ -1,8 +1,7 @@
-"""The audit log, for maintainers of all tables.
+"""Who did what and who is signed in: the audit log, browsers and tokens.
 
-Signed-in browsers: one's own, and everybody's for admins. DELETE signs one out.
-
-Tokens of the caller: made, listed, revoked.
+The audit log is for maintainers of all tables. Browsers are one's own, and everybody's for admins;
+DELETE signs one out. Tokens are those of the caller: made, listed, revoked.
 """
 
 from datetime import timedelta
@@ -28,6 +27,8 @@ from lakeui.monitoring.filters import ACTS, THINGS, AuditFilter, trail
 from lakeui.sign_on.models import BrowserSession
 from lakeui.sign_on.sessions import end, endable_sessions, live_sessions
 from lakeui.sign_on.tokens import revocable_tokens, tokens_of
+
+MAX_DAYS = 365
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
@@ -129,9 +130,6 @@ class SessionDetail(DestroyAPIView[BrowserSession]):
 
     def perform_destroy(self, instance: BrowserSession) -> None:
         end(instance, caller(self.request))
-
-
-MAX_DAYS = 365
 
 
 class TokenSerializer(serializers.ModelSerializer[ApiToken]):

@@ -1,8 +1,7 @@
-"""Bearer tokens: a token's role is an upper bound; its owner's own role still applies.
+"""Bearer tokens, the caller of a request, and checks for every address.
 
-The caller of a request.
-
-Checks for every address, before a view checks tables and roles.
+A token's role is an upper bound; its owner's own role still applies. The checks come before a view
+checks tables and roles.
 """
 
 from django.conf import settings

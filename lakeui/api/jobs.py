@@ -1,7 +1,4 @@
-"""Jobs: requested, read, cancelled, retried.
-
-Schedules: recurring jobs, each run as the schedule's owner.
-"""
+"""Jobs: requested, read, cancelled, retried; and schedules, whose jobs run as their owner."""
 
 from typing import Any
 
@@ -60,6 +57,11 @@ from lakeui.jobs.schedules import (
 )
 from lakeui.jobs.writers import jobs_changing
 from lakeui.monitoring.outlook import forecast_of
+
+CRON_HELP = (
+    "0 3 * * * is every night at three. If both a day of the month and a day of the week are "
+    "set, both must match: 0 3 1-7 * 1 is the first Monday."
+)
 
 
 def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
@@ -243,12 +245,6 @@ class JobRetry(GenericAPIView[Job]):
         job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
         refuse_all(request)
         return answer_once(request, lambda: accept_job(request, retry_job(job, caller(request))))
-
-
-CRON_HELP = (
-    "0 3 * * * is every night at three. If both a day of the month and a day of the week are "
-    "set, both must match: 0 3 1-7 * 1 is the first Monday."
-)
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):

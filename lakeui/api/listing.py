@@ -1,10 +1,8 @@
-"""Keyset paging: a page starts after the last row seen, so that other rows' changes shift nothing.
+"""Lists in pages, and filters from the query string.
 
-`next_page_token` is opaque and signed. It belongs to the list and the filters it came from.
-
-Filters from the query string. An unknown name is an error, not a wider answer.
-
-Paging of computed sequences: a page begins at an index.
+A page of rows starts after the last row seen, so that other rows' changes shift nothing; a page of
+a computed sequence begins at an index. `next_page_token` is opaque and signed. It belongs to the
+list and the filters it came from. An unknown filter is an error, not a wider answer.
 """
 
 import hashlib
@@ -32,6 +30,8 @@ PARAMETERS = frozenset({"page_size", "page_token"})
 _SALT = "lakeui.api.listing"
 SortKey = tuple[str, bool]  # the name of an annotation, and whether it descends
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+
+_SEQUENCE_SALT = "lakeui.api.listing.sequence"
 
 
 class KeysetPaging(BasePagination):
@@ -175,6 +175,36 @@ def _value(plain: Any) -> Any:
     return datetime.fromisoformat(plain["at"]) if isinstance(plain, dict) else plain
 
 
+class SequencePaging(KeysetPaging):
+    """Pages of a sequence, like those of `KeysetPaging`; new items at the front shift the rest."""
+
+    def paginate_queryset(
+        self,
+        queryset: Any,
+        request: Request,
+        view: View | None = None,  # noqa: ARG002 - the framework's signature
+    ) -> list[Any]:
+        size, scope = page_size(request.query_params.get("page_size")), scope_of(request)
+        begin = _place(request.query_params.get("page_token"), scope)
+        if len(queryset) > begin + size:
+            self.next_page_token = signing.dumps([scope, begin + size], salt=_SEQUENCE_SALT)
+        return list(queryset[begin : begin + size])
+
+
+def _place(token: str | None, scope: str) -> int:
+    if not token:
+        return 0
+    try:
+        belongs_to, place = signing.loads(token, salt=_SEQUENCE_SALT)
+    except (signing.BadSignature, ValueError) as error:
+        raise ValidationError({"page_token": ["The token is not from this service."]}) from error
+    if belongs_to != scope:
+        raise ValidationError(
+            {"page_token": ["The token belongs to another list or to other filters."]}
+        )
+    return int(place)
+
+
 class StrictFilterBackend(DjangoFilterBackend):
     """The view's `filterset_class`, and no other parameter than its filters and paging."""
 
@@ -217,36 +247,3 @@ def parse_query(request: Request, kind: type[serializers.Serializer[Any]]) -> di
     refuse_unknown(request, set(form.fields))
     form.is_valid(raise_exception=True)
     return dict(form.validated_data)
-
-
-_SEQUENCE_SALT = "lakeui.api.listing.sequence"
-
-
-class SequencePaging(KeysetPaging):
-    """Pages of a sequence, like those of `KeysetPaging`; new items at the front shift the rest."""
-
-    def paginate_queryset(
-        self,
-        queryset: Any,
-        request: Request,
-        view: View | None = None,  # noqa: ARG002 - the framework's signature
-    ) -> list[Any]:
-        size, scope = page_size(request.query_params.get("page_size")), scope_of(request)
-        begin = _place(request.query_params.get("page_token"), scope)
-        if len(queryset) > begin + size:
-            self.next_page_token = signing.dumps([scope, begin + size], salt=_SEQUENCE_SALT)
-        return list(queryset[begin : begin + size])
-
-
-def _place(token: str | None, scope: str) -> int:
-    if not token:
-        return 0
-    try:
-        belongs_to, place = signing.loads(token, salt=_SEQUENCE_SALT)
-    except (signing.BadSignature, ValueError) as error:
-        raise ValidationError({"page_token": ["The token is not from this service."]}) from error
-    if belongs_to != scope:
-        raise ValidationError(
-            {"page_token": ["The token belongs to another list or to other filters."]}
-        )
-    return int(place)

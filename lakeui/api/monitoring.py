@@ -1,8 +1,6 @@
-"""The lake's operation: alerts, workers, queues, Spark, jobs, the mirror, reads for people.
+"""The lake's operation: workers, queues, Spark, jobs, the mirror, reads for people, and alerts.
 
-Whether the installation can work, for clients of REST alone.
-
-Alerts to people: channels, rules, and the outbox.
+Health tells clients of REST alone whether the installation can work.
 """
 
 from typing import Any
@@ -57,6 +55,8 @@ from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
 
 _LAGGING = 10
 _ALERTS = 50  # of each check
+
+_SHOWN = 20
 
 
 class QueueSerializer(serializers.Serializer[Any]):
@@ -266,9 +266,6 @@ class HealthView(APIView):
             "checks": {check.name: "ok" if check.ok else check.remedy for check in checks},
         }
         return Response(HealthSerializer(body).data)
-
-
-_SHOWN = 20
 
 
 class Alerts(GenericAPIView[Any]):

@@ -1,11 +1,4 @@
-"""The lake at a glance, since a moment.
-
-Conditions that need attention, and muting them for a while.
-
-The words of pages, REST and docs, as JSON.
-
-The results of a search.
-"""
+"""The lake at a glance since a moment, what needs attention, the glossary, and the search."""
 
 from typing import Any
 
@@ -47,6 +40,10 @@ from lakeui.monitoring.overview import (
 )
 from lakeui.monitoring.recent_conflicts import day_of, partition_costs
 from lakeui.monitoring.search import MAX_TEXT, search
+
+_NEWS, _OF_A_CHECK, _PARTITIONS = 50, 3, 200
+
+_MOST = 50
 
 
 class OverviewRequestSerializer(serializers.Serializer[Any]):
@@ -188,9 +185,6 @@ class OverviewSerializer(serializers.Serializer[Any]):
     )
 
 
-_NEWS, _OF_A_CHECK, _PARTITIONS = 50, 3, 200
-
-
 class Overview(GenericAPIView[Any]):
     """The lake at a glance: sums, and the news since a time, table by table."""
 
@@ -244,9 +238,6 @@ class Overview(GenericAPIView[Any]):
             "first_steps": first_steps(user),
         }
         return Response(OverviewSerializer(body).data)
-
-
-_MOST = 50
 
 
 class AttentionView(GenericAPIView[Any]):

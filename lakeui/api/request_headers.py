@@ -1,11 +1,10 @@
 """Headers that make requests safe to send again: `If-Match` and `Idempotency-Key`.
 
-ETags, and `If-Match` on changes of settings: nobody overwrites a change they have not seen.
+With `If-Match` nobody overwrites settings they have not seen. An ETag has two parts: the state,
+which a request may wait on and a change must name, and a digest of the answer. A 304 therefore
+always means an identical answer, for any reader.
 
-An ETag has two parts: the state, which a request may wait on and a change must name, and a digest
-of the answer. A 304 therefore always means an identical answer, for any reader.
-
-`Idempotency-Key`: the same request again gets the first answer again, for 24 hours.
+With `Idempotency-Key` the same request again gets the first answer again, for 24 hours.
 """
 
 import hashlib
@@ -25,6 +24,10 @@ from lakeui.api.authentication import caller
 from lakeui.api.errors import IdempotencyKeyReused, PreconditionFailed, PreconditionRequired
 from lakeui.api.models import IdempotentAnswer
 from lakeui.catalog.models import Table
+
+HEADER = "Idempotency-Key"
+WINDOW = timedelta(hours=24)
+MAX_KEY_LENGTH = 255
 
 _BY_THE_CLOCK = frozenset({"mirrored_at", "mirror_tried_at", "heartbeat_at", "cost"})
 """Fields that change without news: an answer that differs only in these is the same."""
@@ -68,11 +71,6 @@ def check_if_match(request: Request, state: str) -> None:
 def _names(tags: str, state: str) -> bool:
     given = {tag.strip().removeprefix("W/").strip('"').partition(".")[0] for tag in tags.split(",")}
     return not given.isdisjoint({"*", state})
-
-
-HEADER = "Idempotency-Key"
-WINDOW = timedelta(hours=24)
-MAX_KEY_LENGTH = 255
 
 
 def key_of(request: Request) -> str:

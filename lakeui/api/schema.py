@@ -1,6 +1,6 @@
-"""The OpenAPI document beyond the views: problems, headers, authentication.
+"""The OpenAPI document beyond the views: problems, headers, authentication, and commands.
 
-The OpenAPI schemas of commands: each kind's parameters, and requests that differ by `kind`.
+A command's schema has each kind's parameters; requests differ by `kind`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,6 +68,19 @@ NOT_MODIFIED = {
     "description": "The state with the ETag in `If-None-Match` is still current. The answer has no body."
 }
 
+REQUESTS = ("JobRequest", "ScheduleRequest")
+"""Bodies with a command."""
+_SOURCE, _STEP, _CLAUSE = "CommandSource", "ScriptStep", "MergeClause"
+_VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
+_INSIDE: Mapping[str, dict[str, Any]] = {
+    **{kind: {"items": {"type": "string"}} for kind in ("columns", "texts", "expressions")},
+    "clauses": {"items": {"$ref": f"#/components/schemas/{_CLAUSE}"}},
+    "steps": {"items": {"$ref": f"#/components/schemas/{_STEP}"}},
+    "rows": {"items": {"type": "array", "items": _VALUE}},
+    **{kind: {"additionalProperties": {"type": "string"}} for kind in ("mapping", "assignments")},
+    "schema": {"additionalProperties": True},
+}
+
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Tokens of `tokens/`."""
@@ -105,20 +118,6 @@ def describe_problems(
 
 def _is_stream(operation: dict[str, Any]) -> bool:
     return "text/event-stream" in operation["responses"].get("200", {}).get("content", {})
-
-
-REQUESTS = ("JobRequest", "ScheduleRequest")
-"""Bodies with a command."""
-_SOURCE, _STEP, _CLAUSE = "CommandSource", "ScriptStep", "MergeClause"
-_VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
-_INSIDE: Mapping[str, dict[str, Any]] = {
-    **{kind: {"items": {"type": "string"}} for kind in ("columns", "texts", "expressions")},
-    "clauses": {"items": {"$ref": f"#/components/schemas/{_CLAUSE}"}},
-    "steps": {"items": {"$ref": f"#/components/schemas/{_STEP}"}},
-    "rows": {"items": {"type": "array", "items": _VALUE}},
-    **{kind: {"additionalProperties": {"type": "string"}} for kind in ("mapping", "assignments")},
-    "schema": {"additionalProperties": True},
-}
 
 
 def describe_commands(

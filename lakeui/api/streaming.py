@@ -1,6 +1,4 @@
-"""`stream/`: a GET with a server-sent event at each change.
-
-`wait`: a GET answered once there is news, or after so many seconds.
+"""Requests that wait for news: `wait`, answered once, and `stream/`, with an event at each change.
 
 The view itself answers, so that a caller who lost access, signed out, or whose token expired
 meanwhile gets the answer of that moment.
@@ -47,6 +45,17 @@ TOO_MANY = Problem(
     detail="Too many requests are already waiting. Send it again later, or without `wait`.",
     headers={"Retry-After": "5"},
 )
+
+LAST_EVENT_ID = OpenApiParameter(
+    "Last-Event-ID",
+    str,
+    OpenApiParameter.HEADER,
+    description="The `id` of your last event. The stream then starts with a newer event.",
+)
+ENDED = {
+    204: OpenApiResponse(None, "The job has ended and you have its last event. Do not reconnect.")
+}
+_NAME_AND_ID = {"id": {"type": "string"}, "event": {"type": "string"}}
 
 
 class WaitSerializer(serializers.Serializer[Any]):
@@ -99,18 +108,6 @@ def allow_waiting(
 def refuse_to_wait(request: HttpRequest) -> HttpResponse:
     """Return the refusal for too many waiting requests of a process or a person."""
     return problem_response(request, TOO_MANY)
-
-
-LAST_EVENT_ID = OpenApiParameter(
-    "Last-Event-ID",
-    str,
-    OpenApiParameter.HEADER,
-    description="The `id` of your last event. The stream then starts with a newer event.",
-)
-ENDED = {
-    204: OpenApiResponse(None, "The job has ended and you have its last event. Do not reconnect.")
-}
-_NAME_AND_ID = {"id": {"type": "string"}, "event": {"type": "string"}}
 
 
 class EventStreamRenderer(BaseRenderer):

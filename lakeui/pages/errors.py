@@ -1,6 +1,6 @@
-"""Error pages. They state the event and the next step, never a stack.
+"""Error pages, and the answer to changes while the installation is read-only.
 
-Nothing changes while the installation is read-only.
+They state the event and the next step, never a stack.
 """
 
 import sys

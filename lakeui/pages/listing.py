@@ -1,7 +1,4 @@
-"""A filtered list in pages: its rows, its totals, and its filters.
-
-The one table to which a list of jobs or conflicts is filtered, if any.
-"""
+"""A filtered list in pages: its rows, its totals, its filters, and the one table they name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Workers, queues, Spark, the mirror and current problems: also for a wall screen.
+"""Operation of the lake: workers, queues, Spark, the mirror, current problems, and alerts.
 
-Alerts: channels, rules, and deliveries; set up by admins.
+The first page also suits a wall screen. Channels and rules of alerts are set up by admins.
 """
 
 from collections.abc import Sequence
@@ -48,6 +48,13 @@ from lakeui.pages.overview import build_attention
 
 _LAGGING_SHOWN = 10
 _ITEMS = 20  # of each condition that needs attention
+
+_HEIGHT, _BASE = 96, 112
+_LEAST = 2.0
+
+_Row = TypeVar("_Row", AlertChannel, AlertRule)
+_SHOWN = 20
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
 @login_required
@@ -106,10 +113,6 @@ def _now(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-_HEIGHT, _BASE = 96, 112
-_LEAST = 2.0
-
-
 @dataclass(frozen=True, slots=True)
 class HourColumn:
     """One hour; heights in pixels, places in per cent."""
@@ -164,11 +167,6 @@ def _column(place: int, step: float, hour: Hour, highest: int) -> HourColumn:
         unsuccessful_y=_BASE - well - unsuccessful,
         unsuccessful_height=unsuccessful,
     )
-
-
-_Row = TypeVar("_Row", AlertChannel, AlertRule)
-_SHOWN = 20
-_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
 def describe_thresholds() -> str:

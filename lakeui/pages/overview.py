@@ -1,12 +1,7 @@
-"""The first page: news since the reader's last visit, and conditions that need attention.
+"""The first page, and pages about the whole lake: what needs attention, the glossary, the search.
 
-Conditions that need attention, all checks, and mutes.
-
-The glossary page: the words of pages, REST and docs, with their meanings.
-
-One search field for tables, columns, versions, jobs, conflicts, writers and pages.
-
-The command palette's entries beside search results: pages, settings and actions.
+The first page shows the news since the reader's last visit. One search field finds tables, columns,
+versions, jobs, conflicts, writers and pages; the command palette also offers settings and actions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,126 +59,31 @@ from lakeui.pages.charts.heat import draw_heat, draw_partition_heat
 from lakeui.pages.errors import refuse_when_read_only
 from lakeui.pages.table_head import TABS
 
-SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
-_MOST = 20  # of each check
-
-
-@login_required
-def attention_list(request: HttpRequest) -> HttpResponse:
-    now = timezone.now()
-    attention_now, context = build_attention(request, now, day_of(request.user, now), _MOST)
-    checks = [
-        {"rule": rule, "count": attention_now.counts.get(condition, 0)}
-        for condition, rule in CONDITIONS.items()
-    ]
-    context |= {
-        "checks": checks,
-        "lake": lake_of(request.user),
-        "most": _MOST,
-        "spans": SPANS,
-        "may_mute_all": may(request.user, "maintain"),
-        "twin": "/api/v1/attention/",
-    }
-    return render(request, "overview/attention.html", context)
-
-
-def build_attention(
-    request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
-) -> tuple[Attention, dict[str, Any]]:
-    """Return what needs attention now and what is muted, for every page that shows it."""
-    mutes = mutes_now(now)
-    attention_now = attention(request.user, now, day, group_mutes(mutes), most)
-    maintained = _list_maintained_tables(request, attention_now)
-    return attention_now, {
-        "attention_items": [_limit_to_rights(worded, maintained) for worded in attention_now.items],
-        "attention_count": attention_now.count,
-        "mutes": visible_mutes(mutes, request.user),
-        "check_count": len(Condition),
-        "maintained": maintained,
-    }
-
-
-def _limit_to_rights(worded: WordedItem, maintained: Collection[int]) -> WordedItem:
-    """Lead those who may not act on the item's table to its page instead."""
-    table, said = worded.item.table, worded.said
-    acts = said.asks_job or said.posts
-    if table is None or not acts or (table.pk in maintained and not settings.READ_ONLY):
-        return worded
-    address = reverse("table", args=[table.pk])
-    return replace(worded, said=replace(said, step="Open table", address=address, posts=False))
-
-
-@require_POST
-@login_required
-def attention_mute(request: HttpRequest) -> HttpResponse:
-    """Mute a check of one table, or of all where none is posted."""
-    refuse_when_read_only()
-    check, days = request.POST.get("check", ""), request.POST.get("days", "")
-    if check not in Condition.values or days not in SPANS:
-        msg = "This check does not exist, or it cannot be muted for so long."
-        raise Http404(msg)
-    table = _table(request)
-    _must_maintain(request, table)
-    now = timezone.now()
-    until = now + timedelta(days=int(days))
-    reason = request.POST.get("reason", "")
-    try:
-        row = mute(Condition(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
-    except RequestError as error:
-        messages.error(request, str(error))
-    else:
-        where = f"of {table.name}" if table else "of every table"
-        messages.success(
-            request,
-            f"{Condition(check).label} {where}: muted for {SPANS[days]}, until "
-            f"{row.until:%Y-%m-%d %H:%M} UTC.",
-        )
-    return redirect("attention")
-
-
-@require_POST
-@login_required
-def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
-    """End a mute."""
-    refuse_when_read_only()
-    row = get_object_or_404(Mute.objects.select_related("table"), pk=pk)
-    if row.table is not None:
-        get_object_or_404(visible_tables(request.user), pk=row.table_id)
-    _must_maintain(request, row.table)
-    row.delete()
-    messages.success(request, f"{Condition(row.about).label}: told again.")
-    return redirect("attention")
-
-
-def _table(request: HttpRequest) -> Table | None:
-    text = request.POST.get("table", "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Http404
-    return get_object_or_404(visible_tables(request.user), pk=int(text))
-
-
-def _must_maintain(request: HttpRequest, table: Table | None) -> None:
-    if not may(request.user, "maintain", table):
-        msg = "You need the role maintainer on the table or on every table to mute a check."
-        raise PermissionDenied(msg)
-
-
-def _list_maintained_tables(request: HttpRequest, attention_now: Attention) -> Collection[int]:
-    """Return the tables of the attention items that this person may mute."""
-    named = {worded.item.table.pk for worded in attention_now.items if worded.item.table}
-    if may(request.user, "maintain"):
-        return named
-    return set(
-        tables_where(request.user, "maintain").filter(pk__in=named).values_list("pk", flat=True)
-    )
-
-
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
 _A_LOOK = timedelta(minutes=30)  # pages within it belong to one visit
 _ROWS, _ITEMS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
+
+SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
+_MOST = 20  # of each check
+
+OFFERED = 8
+_PROPERTIES = (
+    "isolationLevel", "enableDeletionVectors", "enableRowTracking", "enableChangeDataFeed",
+    "appendOnly", "columnMapping.mode", "logRetentionDuration", "deletedFileRetentionDuration",
+    "targetFileSize", "checkpointInterval", "autoOptimize.optimizeWrite", "autoOptimize.autoCompact",
+)  # fmt: skip
+_ON_ISOLATION = frozenset({"isolationLevel", "enableDeletionVectors", "enableRowTracking"})
+_ACTIONS = (
+    ("optimize", "Optimize", "compact small files"),
+    ("vacuum", "Vacuum", "clean up remove old files"),
+    ("append", "Insert into", "append add write rows"),
+    ("delete", "Delete rows of", "remove erase"),
+    ("update", "Update rows of", "change set"),
+    ("merge", "Merge into", "upsert"),
+)
+"""The kind of a job, its label, and other words that people look for it by."""
+_ACTED_ON = 3  # tables to which an action is offered
 
 
 @login_required
@@ -298,28 +198,154 @@ def _times(text: str) -> tuple[datetime | None, datetime | None]:
 
 
 @login_required
+def attention_list(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    attention_now, context = build_attention(request, now, day_of(request.user, now), _MOST)
+    checks = [
+        {"rule": rule, "count": attention_now.counts.get(condition, 0)}
+        for condition, rule in CONDITIONS.items()
+    ]
+    context |= {
+        "checks": checks,
+        "lake": lake_of(request.user),
+        "most": _MOST,
+        "spans": SPANS,
+        "may_mute_all": may(request.user, "maintain"),
+        "twin": "/api/v1/attention/",
+    }
+    return render(request, "overview/attention.html", context)
+
+
+def build_attention(
+    request: HttpRequest, now: datetime, day: ConflictsOfDay, most: int
+) -> tuple[Attention, dict[str, Any]]:
+    """Return what needs attention now and what is muted, for every page that shows it."""
+    mutes = mutes_now(now)
+    attention_now = attention(request.user, now, day, group_mutes(mutes), most)
+    maintained = _list_maintained_tables(request, attention_now)
+    return attention_now, {
+        "attention_items": [_limit_to_rights(worded, maintained) for worded in attention_now.items],
+        "attention_count": attention_now.count,
+        "mutes": visible_mutes(mutes, request.user),
+        "check_count": len(Condition),
+        "maintained": maintained,
+    }
+
+
+def _limit_to_rights(worded: WordedItem, maintained: Collection[int]) -> WordedItem:
+    """Lead those who may not act on the item's table to its page instead."""
+    table, said = worded.item.table, worded.said
+    acts = said.asks_job or said.posts
+    if table is None or not acts or (table.pk in maintained and not settings.READ_ONLY):
+        return worded
+    address = reverse("table", args=[table.pk])
+    return replace(worded, said=replace(said, step="Open table", address=address, posts=False))
+
+
+@require_POST
+@login_required
+def attention_mute(request: HttpRequest) -> HttpResponse:
+    """Mute a check of one table, or of all where none is posted."""
+    refuse_when_read_only()
+    check, days = request.POST.get("check", ""), request.POST.get("days", "")
+    if check not in Condition.values or days not in SPANS:
+        msg = "This check does not exist, or it cannot be muted for so long."
+        raise Http404(msg)
+    table = _table(request)
+    _must_maintain(request, table)
+    now = timezone.now()
+    until = now + timedelta(days=int(days))
+    reason = request.POST.get("reason", "")
+    try:
+        row = mute(Condition(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
+    except RequestError as error:
+        messages.error(request, str(error))
+    else:
+        where = f"of {table.name}" if table else "of every table"
+        messages.success(
+            request,
+            f"{Condition(check).label} {where}: muted for {SPANS[days]}, until "
+            f"{row.until:%Y-%m-%d %H:%M} UTC.",
+        )
+    return redirect("attention")
+
+
+@require_POST
+@login_required
+def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
+    """End a mute."""
+    refuse_when_read_only()
+    row = get_object_or_404(Mute.objects.select_related("table"), pk=pk)
+    if row.table is not None:
+        get_object_or_404(visible_tables(request.user), pk=row.table_id)
+    _must_maintain(request, row.table)
+    row.delete()
+    messages.success(request, f"{Condition(row.about).label}: told again.")
+    return redirect("attention")
+
+
+def _table(request: HttpRequest) -> Table | None:
+    text = request.POST.get("table", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Http404
+    return get_object_or_404(visible_tables(request.user), pk=int(text))
+
+
+def _must_maintain(request: HttpRequest, table: Table | None) -> None:
+    if not may(request.user, "maintain", table):
+        msg = "You need the role maintainer on the table or on every table to mute a check."
+        raise PermissionDenied(msg)
+
+
+def _list_maintained_tables(request: HttpRequest, attention_now: Attention) -> Collection[int]:
+    """Return the tables of the attention items that this person may mute."""
+    named = {worded.item.table.pk for worded in attention_now.items if worded.item.table}
+    if may(request.user, "maintain"):
+        return named
+    return set(
+        tables_where(request.user, "maintain").filter(pk__in=named).values_list("pk", flat=True)
+    )
+
+
+@login_required
 def glossary(request: HttpRequest) -> HttpResponse:
     """Render the page without a query."""
     return render(request, "overview/glossary.html", {"terms": TERMS, "twin": "/api/v1/glossary/"})
 
 
-OFFERED = 8
-_PROPERTIES = (
-    "isolationLevel", "enableDeletionVectors", "enableRowTracking", "enableChangeDataFeed",
-    "appendOnly", "columnMapping.mode", "logRetentionDuration", "deletedFileRetentionDuration",
-    "targetFileSize", "checkpointInterval", "autoOptimize.optimizeWrite", "autoOptimize.autoCompact",
-)  # fmt: skip
-_ON_ISOLATION = frozenset({"isolationLevel", "enableDeletionVectors", "enableRowTracking"})
-_ACTIONS = (
-    ("optimize", "Optimize", "compact small files"),
-    ("vacuum", "Vacuum", "clean up remove old files"),
-    ("append", "Insert into", "append add write rows"),
-    ("delete", "Delete rows of", "remove erase"),
-    ("update", "Update rows of", "change set"),
-    ("merge", "Merge into", "upsert"),
-)
-"""The kind of a job, its label, and other words that people look for it by."""
-_ACTED_ON = 3  # tables to which an action is offered
+@login_required
+def search(request: HttpRequest) -> HttpResponse:
+    text = request.GET.get("q", "").strip()[: room.MAX_TEXT]
+    results = room.search(request.user, text)
+    entries = list_matching_entries(request, text) if text or request.htmx else []  # type: ignore[attr-defined]  # by its middleware
+    if request.htmx:  # type: ignore[attr-defined]
+        context = {"search_text": text, "found": results, "offered": entries}
+        return render(request, "overview/_suggestions.html", context)
+    sure = _only_one(results, text)
+    if sure is not None:
+        return redirect(sure[0], *sure[1:])
+    context = {
+        "search_text": text,
+        "found": results,
+        "offered": entries,
+        "shown": room.SHOWN,
+        "twin": f"/api/v1/search/?{urlencode({'q': text})}",
+    }
+    return render(request, "overview/search.html", context)
+
+
+def _only_one(results: SearchResults, text: str) -> tuple[Any, ...] | None:
+    """Return the target of an exact name: a table, version, job or conflict."""
+    exact = [table for table in results.tables if table.name == text]
+    if exact:
+        return "table", exact[0].pk
+    if uuid_in(text) and results.jobs:
+        return "job", results.jobs[0].pk
+    if results.count == 1 and results.versions:
+        return "table-version", results.versions[0].table_id, results.versions[0].version
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,36 +471,3 @@ def _changes(request: HttpRequest) -> Iterator[PaletteEntry]:
 
 def _link(route: str, **query: object) -> str:
     return f"{reverse(route)}?{urlencode(query)}"
-
-
-@login_required
-def search(request: HttpRequest) -> HttpResponse:
-    text = request.GET.get("q", "").strip()[: room.MAX_TEXT]
-    results = room.search(request.user, text)
-    entries = list_matching_entries(request, text) if text or request.htmx else []  # type: ignore[attr-defined]  # by its middleware
-    if request.htmx:  # type: ignore[attr-defined]
-        context = {"search_text": text, "found": results, "offered": entries}
-        return render(request, "overview/_suggestions.html", context)
-    sure = _only_one(results, text)
-    if sure is not None:
-        return redirect(sure[0], *sure[1:])
-    context = {
-        "search_text": text,
-        "found": results,
-        "offered": entries,
-        "shown": room.SHOWN,
-        "twin": f"/api/v1/search/?{urlencode({'q': text})}",
-    }
-    return render(request, "overview/search.html", context)
-
-
-def _only_one(results: SearchResults, text: str) -> tuple[Any, ...] | None:
-    """Return the target of an exact name: a table, version, job or conflict."""
-    exact = [table for table in results.tables if table.name == text]
-    if exact:
-        return "table", exact[0].pk
-    if uuid_in(text) and results.jobs:
-        return "job", results.jobs[0].pk
-    if results.count == 1 and results.versions:
-        return "table-version", results.versions[0].table_id, results.versions[0].version
-    return None

@@ -1,10 +1,7 @@
-"""Conflicts: aborted, resolved and reported.
+"""Conflicts: aborted, resolved and reported, their cost, and the six exceptions in words.
 
-One conflict: both sides, how to avoid it, conflicts like it, and whether the write landed later.
-
-The rows touched by both sides of a conflict, read by a worker.
-
-The six conflict exceptions in words, as JSON.
+A single conflict has both sides, how to avoid it, conflicts like it, and whether the write landed
+later. A worker reads the rows that both sides touched.
 """
 
 from functools import cached_property
@@ -55,6 +52,8 @@ from lakeui.conflicts.filters import (
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.monitoring.recent_conflicts import costs_by_partition
 from lakeui.task_names import NO_WORKER_ASKED
+
+MAX_PARTITIONS, MAX_PAIRS = 200, 500
 
 
 class ConflictSerializer(serializers.ModelSerializer[Conflict]):
@@ -127,9 +126,6 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "wasted_ms",
             "wasted_bytes",
         ]
-
-
-MAX_PARTITIONS, MAX_PAIRS = 200, 500
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:

@@ -1,7 +1,4 @@
-"""Whether an aborted write would have landed with each fix, tried by a worker on a copy.
-
-An aborted job run again, as it was or with a fix of its statement or its table.
-"""
+"""Fixes of an aborted write: tried by a worker on a copy, or applied by running the job again."""
 
 from typing import Any
 
@@ -35,6 +32,8 @@ from lakeui.monitoring.outlook import forecast_of
 from lakeui.task_names import NO_WORKER_ASKED
 
 _VERDICTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, Verdict.UNDECIDABLE)
+
+_FIXES = [str(fix) for fix in FIXES]
 
 
 class TrialAnswerSerializer(serializers.Serializer[Any]):
@@ -122,9 +121,6 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
         visible = visible_conflicts(self.request.user)
         related = visible.select_related("table", "job", "transaction")
         return get_object_or_404(related, pk=self.kwargs["conflict_id"])
-
-
-_FIXES = [str(fix) for fix in FIXES]
 
 
 class RerunWaySerializer(serializers.Serializer[Any]):

@@ -1,7 +1,4 @@
-"""Both sides of a conflict, how to avoid it, conflicts like it, and the rows both touched.
-
-The cost of conflicts.
-"""
+"""Both sides of a conflict, how to avoid it, conflicts like it, shared rows, and costs."""
 
 from typing import Any
 

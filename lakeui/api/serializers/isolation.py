@@ -1,7 +1,4 @@
-"""The settings that decide conflicts, the effects of changing them, and overlapping pairs.
-
-The swim-lane of a table.
-"""
+"""The settings that decide conflicts, the effects of changing them, overlaps, and the swim-lane."""
 
 from typing import Any
 

@@ -1,9 +1,4 @@
-"""Jobs: their request, progress and end.
-
-The parts of a job's time, compared with earlier runs of the same statement.
-
-A job's run: its steps, their cost, and competing writes.
-"""
+"""Jobs: their request, progress and end, the parts of their time, cost and competing writes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,4 @@
-"""Alerts: channels, rules and the outbox, as they are read and as they are sent.
-
-Conditions that need attention, their checks, and mutes.
-"""
+"""Alerts, as they are read and as they are sent; and conditions that need attention, with mutes."""
 
 from typing import Any
 

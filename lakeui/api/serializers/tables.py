@@ -1,9 +1,4 @@
-"""A table's columns, keys and constraints, and their changes between versions.
-
-A table over time: commits by bucket, growth, a version's effects on other writes.
-
-Versions of a table and the files they changed.
-"""
+"""A table's columns, keys and constraints, its versions with their files, and its growth."""
 
 from typing import Any
 

@@ -1,11 +1,4 @@
-"""A table over time and on storage: its versions, commits by bucket, growth, layout.
-
-One version of a table, with its added and removed files.
-
-The live files of a table's latest mirrored version.
-
-The changes from one version of a table to another.
-"""
+"""A table over time and on storage: versions with their files, changes between them, and layout."""
 
 from collections.abc import Sequence
 from typing import Any

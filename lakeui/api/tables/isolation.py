@@ -1,8 +1,7 @@
-"""The settings that decide conflicts between statements, overlaps, and reordered versions.
+"""The settings that decide conflicts between statements, overlaps, and concurrent writers.
 
-A table's own history under another isolation level, or decided at row level or at file level.
-
-Concurrent writers: the swim-lane.
+A table's own history can be replayed under another isolation level, or decided at row level or at
+file level.
 """
 
 from collections.abc import Sequence
@@ -85,6 +84,17 @@ from lakeui.jobs.streams import streams_reading
 
 _HISTORY = 20
 _MAX_OVERLAPS = 10_000
+
+_ANSWER = (
+    "level",
+    "row_level",
+    "first",
+    "last",
+    "commits",
+    "conflicts",
+    "not_replayed",
+    "is_capped",
+)
 
 
 class Isolation(TableScopedView):
@@ -344,18 +354,6 @@ class WhatIfRequestSerializer(SwimLaneRequestSerializer):
 
     level = serializers.ChoiceField(choices=LEVELS, required=False)
     row_level = serializers.BooleanField(required=False, allow_null=True, default=None)
-
-
-_ANSWER = (
-    "level",
-    "row_level",
-    "first",
-    "last",
-    "commits",
-    "conflicts",
-    "not_replayed",
-    "is_capped",
-)
 
 
 class WhatIfDetail(TableScopedView):

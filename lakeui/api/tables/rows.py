@@ -1,6 +1,6 @@
-"""Some rows of a table at a version, read by a worker and kept for an hour.
+"""Rows of a table at a version, and the differing rows of two versions.
 
-The differing rows of two versions of a table, compared by a worker and kept for an hour.
+A worker reads them, and they are kept for an hour.
 """
 
 from typing import Any
@@ -29,6 +29,8 @@ from lakeui.catalog.previews import (
     names_in,
 )
 from lakeui.task_names import NO_WORKER_ASKED
+
+CHANGES = ("changed", "removed", "added")
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -178,9 +180,6 @@ def ask_worker(table: Table, version: int, requested: dict[str, Any], reader: Re
         return ask_for_preview(table, version, by=reader.account, **requested)
     except (OperationalError, OSError) as error:
         raise StorageError(NO_WORKER_ASKED, "Try again later.") from error
-
-
-CHANGES = ("changed", "removed", "added")
 
 
 class RowDiffRequestSerializer(serializers.Serializer[Any]):

@@ -1,10 +1,6 @@
-"""Tables: the mirror, read.
+"""Tables: their mirrored state and settings, description, registration and removal.
 
-One table: its mirrored state and settings, its description, and its removal.
-
-Who has a role on one table alone: for the table's admins.
-
-A table's quiet hours, for scheduling its maintenance.
+A table's admins see who has a role on it alone. Its quiet hours help to schedule its maintenance.
 """
 
 from functools import cache, partial

@@ -1,8 +1,7 @@
-"""Signed-in browsers: one's own, and for admins everybody's, with everybody's tokens.
+"""One's own account: signed-in browsers, tokens for the REST API, and preferences.
 
-One's own tokens for the REST API: made and shown once, listed, revoked.
-
-A browser's preferences: theme, zone, watched tables, hidden first steps. Cookies, no rows.
+Admins also see everybody's browsers and tokens. A token is made and shown once. Preferences (theme,
+zone, watched tables, hidden first steps) are cookies of a browser.
 """
 
 import zoneinfo
@@ -32,6 +31,23 @@ from lakeui.catalog.roles import Role
 from lakeui.sign_on.models import BrowserSession
 from lakeui.sign_on.sessions import end, endable_sessions
 from lakeui.sign_on.tokens import revocable_tokens, tokens_of
+
+THEMES = ("light", "system", "dark")
+MAX_WATCHED = 12
+_YEAR_SECONDS = 365 * 86_400
+
+MAX_DAYS = 365
+SOON_DAYS = 7
+MAY_DO = (
+    (Role.REPORTER, "Reports transactions of programs. Cannot read anything."),
+    (Role.VIEWER, "Reads tables, jobs and conflicts, and explains errors."),
+    (Role.OPERATOR, "Runs jobs that write rows, cancels and retries them, and reports conflicts."),
+    (
+        Role.MAINTAINER,
+        "Creates, registers, alters, compacts and vacuums tables, and reads the audit log.",
+    ),
+    (Role.ADMIN, "Restores tables, shortens their retention, and grants roles."),
+)
 
 _MOST = 200
 
@@ -77,20 +93,6 @@ def _find_row(rows: QuerySet[Any], text: str) -> Any:  # noqa: ANN401 - a sessio
         return rows.filter(public_id=UUID(text)).first()
     except ValueError:
         return None
-
-
-MAX_DAYS = 365
-SOON_DAYS = 7
-MAY_DO = (
-    (Role.REPORTER, "Reports transactions of programs. Cannot read anything."),
-    (Role.VIEWER, "Reads tables, jobs and conflicts, and explains errors."),
-    (Role.OPERATOR, "Runs jobs that write rows, cancels and retries them, and reports conflicts."),
-    (
-        Role.MAINTAINER,
-        "Creates, registers, alters, compacts and vacuums tables, and reads the audit log.",
-    ),
-    (Role.ADMIN, "Restores tables, shortens their retention, and grants roles."),
-)
 
 
 class TokenForm(forms.Form):
@@ -179,11 +181,6 @@ def _find_token(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its 
 
 def _tokens_of(request: HttpRequest) -> QuerySet[Any]:
     return tokens_of(request.user)  # type: ignore[arg-type]  # signed in
-
-
-THEMES = ("light", "system", "dark")
-MAX_WATCHED = 12
-_YEAR_SECONDS = 365 * 86_400
 
 
 class ZoneMiddleware:

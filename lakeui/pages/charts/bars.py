@@ -1,8 +1,7 @@
-"""Commits by bucket of time, stacked by family, with a cross for each aborted attempt.
+"""Charts of bars: commits by bucket of time, sizes of files, and commits of the last 24 hours.
 
-Sizes of files in powers of two, with small files hatched.
-
-Commits of the last 24 hours, an hour a bar, crosses where attempts were aborted.
+Commits are stacked by family, with a cross for each aborted attempt. Sizes are in powers of two,
+with small files hatched.
 """
 
 from collections import Counter
@@ -22,6 +21,11 @@ from lakeui.pages.operations import family_of
 _LEFT, _BASE, _HEIGHT, _GAP = 2.2, 80, 70, 1
 _CROSSES, _CROSS_STEP, _NARROWEST = 3, 9, 0.4
 Moments = tuple[datetime, datetime]
+
+_SIZES_HEIGHT, _SIZES_BASE, _LOWEST = 168, 192, 2
+
+HOURS = 24
+_GROUND = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +174,6 @@ def _round_top(highest: int) -> int:
     return highest + highest % 2
 
 
-_SIZES_HEIGHT, _SIZES_BASE, _LOWEST = 168, 192, 2
-
-
 @dataclass(frozen=True, slots=True)
 class Bin:
     low_bytes: int
@@ -248,10 +249,6 @@ def _bin(size_bin: SizeBin, x: float, step: float, highest: int, small_bytes: in
         height=height,
         is_small=size_bin.below_bytes is not None and size_bin.below_bytes <= small_bytes,
     )
-
-
-HOURS = 24
-_GROUND = 18
 
 
 @dataclass(frozen=True, slots=True)

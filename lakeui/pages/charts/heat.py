@@ -1,6 +1,6 @@
-"""The cost of conflicts, a row per pair of operations, a column per hour. Heat is ink, not hue.
+"""The cost of conflicts as heat: pairs of operations by hour, and partitions by pair.
 
-The cost of conflicts, a row per partition, a column per pair of operations: a table, in ink.
+Heat is ink, not hue.
 """
 
 from collections import Counter
@@ -17,6 +17,8 @@ HOURS, _ROW = 24, 24
 _MAX_ROWS = 8
 _MAX_TOLD = 48  # cells in the table twin
 _MINUTE_MS = 60_000
+
+_MOST_ROWS, _MOST_PAIRS = 8, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,6 @@ def format_in_unit(cost_ms: int, unit: str) -> str:
     """Format whole minutes or seconds, in the map's unit, to fit a cell."""
     whole = _MINUTE_MS if unit == "min" else 1000
     return f"{round(cost_ms / whole):,}" if cost_ms >= whole else "<1"
-
-
-_MOST_ROWS, _MOST_PAIRS = 8, 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""Lanes of thousands of transactions as ink: a cell per bucket of versions, crosses for aborts.
+"""Lanes of thousands of transactions as ink, and the strip above a swim-lane.
 
-The strip above a swim-lane: the surroundings of the shown versions, a link per bucket.
+A cell of a lane is a bucket of versions, with crosses for aborts. The strip shows the surroundings
+of the shown versions, a link per bucket.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,11 @@ from lakeui.pages.operations import family_of
 _TOP, _ROW, _CELL, _INSET = 24, 36, 34, 0.08
 _EVERY, _LAST_VERSION, _LAST_TIME = 5, 95, 92
 _HEATS = 5
+
+_BASE, _HEIGHT, _LEAST = 26, 21, 2.0
+_STEP = 100 / BUCKETS
+
+_MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +144,6 @@ def _clock(moment: datetime) -> str:
     return f"{local.day} {local:%b %H:%M}"
 
 
-_BASE, _HEIGHT, _LEAST = 26, 21, 2.0
-_STEP = 100 / BUCKETS
-
-
 @dataclass(frozen=True, slots=True)
 class StripTick:
     """A bucket: `last` is the last version of the linked window."""
@@ -195,9 +197,6 @@ def draw_strip(
         is_capped=navigator.is_capped,
         base=_BASE,
     )
-
-
-_MS = timedelta(milliseconds=1)
 
 
 def _x(moment: datetime, navigator: Navigator) -> float:

@@ -1,11 +1,8 @@
-"""The shapes of a swim-lane. Positions across are in per cent, down in px.
+"""The shapes of a swim-lane: its axis by version or by time, its bars and their labels.
 
-The two ways across a swim-lane: by version, and by time. Positions are in per cent.
-
-Positions of bars' labels: above the bar, beside its end, or none. They never overlap.
-
-A chart is drawn in per cent and shown at any width, so room is computed for its narrowest width; a
-label that only fits on a wide screen is shown only there.
+Positions across are in per cent, down in px. A label stands above its bar, beside its end, or not
+at all, and labels never overlap. The chart is shown at any width, so room is computed for its
+narrowest width; a label that only fits on a wide screen is shown only there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,21 +15,11 @@ from lakeui.conflicts.lanes.swim_lane import SwimLane
 
 _SHORT = len("00:00")
 
+_CHARACTER = 6.1  # px, at 11 px of the widest of the usual fonts
+_GAP, _BESIDE = 6.0, 11.0
+_ON_WIDE = 1_300
 
-def clock_texts(moments: Sequence[datetime]) -> list[str]:
-    """Format the times of day, with seconds if minutes would repeat, with days if several.
-
-    A text equal to the one before it is left empty.
-    """
-    local = [timezone.localtime(moment) for moment in moments]
-    several = len({moment.date() for moment in local}) > 1
-    day = "{0.day} {0:%b} " if several else ""
-    texts = [f"{day}{{0:%H:%M}}".format(moment) for moment in local]
-    if len(set(texts)) < len(texts):
-        texts = [f"{day}{{0:%H:%M:%S}}".format(moment) for moment in local]
-    return [
-        "" if text == earlier else text for earlier, text in zip(["", *texts], texts, strict=False)
-    ]
+_GUESSED = 0.6  # dashed share of a bar with an estimated start
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +120,6 @@ def _runs(data: SwimLane) -> bool:
 Axis = VersionAxis | TimeAxis
 
 
-_CHARACTER = 6.1  # px, at 11 px of the widest of the usual fonts
-_GAP, _BESIDE = 6.0, 11.0
-_ON_WIDE = 1_300
-
-
 @dataclass(frozen=True, slots=True)
 class BarLabel:
     """`place`: above (from the start), before (up to the end, above it) or beside the end.
@@ -149,57 +131,6 @@ class BarLabel:
     x: float
     place: str
     is_spare: bool
-
-
-def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[BarLabel | None]:
-    """Place labels for one track's bars (start, end, text), left to right, at a width in px."""
-    labels: list[BarLabel | None] = []
-    taken = 0.0  # up to where the track's room is used
-    for place, (start, end, text) in enumerate(bars):
-        until = bars[place + 1][0] if place + 1 < len(bars) else 100.0
-        label = _fit_label(start, end, text, (taken, until), width) if text else None
-        labels.append(label)
-        taken = max(end, _end_of(label, width)) if label else end
-    return labels
-
-
-def _fit_label(
-    start: float, end: float, text: str, room: tuple[float, float], width: int
-) -> BarLabel | None:
-    for reckoned in (width, max(width, _ON_WIDE)):
-        place = _place(start, end, _length(text, reckoned), room, reckoned)
-        if place is not None:
-            x = start if place == "above" else end
-            return BarLabel(text, x, place, is_spare=reckoned > width)
-    return None
-
-
-def _place(
-    start: float, end: float, length: float, room: tuple[float, float], width: int
-) -> str | None:
-    taken, until = room
-    gap, beside = _GAP * 100 / width, _BESIDE * 100 / width
-    is_free, fits = start >= taken, start + length + gap <= until
-    if is_free and fits and length <= end - start:
-        return "above"
-    if end + beside + length + gap <= until:
-        return "beside"
-    if is_free and fits:
-        return "above"
-    return "before" if end - length - 3 * gap >= taken else None
-
-
-def _end_of(label: BarLabel, width: int) -> float:
-    length = _length(label.text, max(width, _ON_WIDE) if label.is_spare else width)
-    return label.x + (0 if label.place == "before" else length + _BESIDE * 100 / width)
-
-
-def _length(text: str, width: int) -> float:
-    """Return a label's length, in per cent of the chart."""
-    return len(text) * _CHARACTER * 100 / width
-
-
-_GUESSED = 0.6  # dashed share of a bar with an estimated start
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +226,67 @@ class SwimChart:
     def band_left(self) -> float:
         """The offset of a band, half of which lies before its line."""
         return -self.band_width / 2
+
+
+def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[BarLabel | None]:
+    """Place labels for one track's bars (start, end, text), left to right, at a width in px."""
+    labels: list[BarLabel | None] = []
+    taken = 0.0  # up to where the track's room is used
+    for place, (start, end, text) in enumerate(bars):
+        until = bars[place + 1][0] if place + 1 < len(bars) else 100.0
+        label = _fit_label(start, end, text, (taken, until), width) if text else None
+        labels.append(label)
+        taken = max(end, _end_of(label, width)) if label else end
+    return labels
+
+
+def _fit_label(
+    start: float, end: float, text: str, room: tuple[float, float], width: int
+) -> BarLabel | None:
+    for reckoned in (width, max(width, _ON_WIDE)):
+        place = _place(start, end, _length(text, reckoned), room, reckoned)
+        if place is not None:
+            x = start if place == "above" else end
+            return BarLabel(text, x, place, is_spare=reckoned > width)
+    return None
+
+
+def _place(
+    start: float, end: float, length: float, room: tuple[float, float], width: int
+) -> str | None:
+    taken, until = room
+    gap, beside = _GAP * 100 / width, _BESIDE * 100 / width
+    is_free, fits = start >= taken, start + length + gap <= until
+    if is_free and fits and length <= end - start:
+        return "above"
+    if end + beside + length + gap <= until:
+        return "beside"
+    if is_free and fits:
+        return "above"
+    return "before" if end - length - 3 * gap >= taken else None
+
+
+def _end_of(label: BarLabel, width: int) -> float:
+    length = _length(label.text, max(width, _ON_WIDE) if label.is_spare else width)
+    return label.x + (0 if label.place == "before" else length + _BESIDE * 100 / width)
+
+
+def _length(text: str, width: int) -> float:
+    """Return a label's length, in per cent of the chart."""
+    return len(text) * _CHARACTER * 100 / width
+
+
+def clock_texts(moments: Sequence[datetime]) -> list[str]:
+    """Format the times of day, with seconds if minutes would repeat, with days if several.
+
+    A text equal to the one before it is left empty.
+    """
+    local = [timezone.localtime(moment) for moment in moments]
+    several = len({moment.date() for moment in local}) > 1
+    day = "{0.day} {0:%b} " if several else ""
+    texts = [f"{day}{{0:%H:%M}}".format(moment) for moment in local]
+    if len(set(texts)) < len(texts):
+        texts = [f"{day}{{0:%H:%M:%S}}".format(moment) for moment in local]
+    return [
+        "" if text == earlier else text for earlier, text in zip(["", *texts], texts, strict=False)
+    ]

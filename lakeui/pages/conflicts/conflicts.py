@@ -1,7 +1,4 @@
-"""All conflicts, and their cost.
-
-The page of the six conflict exceptions: meaning, causes, and how to avoid each.
-"""
+"""All conflicts with their cost, and the six conflict exceptions with their meaning and causes."""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """A pasted error: its meaning, the winning commit, and how to avoid it.
 
-Messages to try the page of pasted errors with, as each writer words them.
+The page offers messages to try, as each writer words them, and marks the facts that it found in the
+pasted text.
 """
 
 import json
@@ -31,6 +32,11 @@ from lakeui.conflicts.reports.messages import ReportedConflict
 from lakeui.conflicts.reports.text import FactMark
 from lakeui.conflicts.reports.verdict import verdict_of
 
+OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")
+_MAX_VERSION = 2**53
+_RETRIES = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM})
+_OF_ELIGIBILITY = frozenset({RemedyKind.DELETION_VECTORS, RemedyKind.CLUSTER_INSTEAD})
+
 _COMMIT = (
     'Conflicting commit: {"timestamp":1795141491000,"operation":"MERGE","operationParameters":'
     '{"predicate":"[\\"(t.item_id = s.item_id)\\"]"},"readVersion":2205,"isolationLevel":'
@@ -57,6 +63,36 @@ _SENTENCES = {  # of delta-spark
 }
 HERE = "here"
 _LOOKED_AT = 5
+
+_BEFORE, _AFTER, _BETWEEN = 300, 200, 700
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200d\u2060\ufeff]")
+
+LABELS = {
+    "exception": "Exception",
+    "subclass": "Sub-class",
+    "partitions": "Partition",
+    "file": "A file",
+    "table": "Table",
+    "winning_version": "Winning version",
+    "winner_at": "Winning commit's time",
+    "winner_operation": "Winning operation",
+    "winner_rows": "Its new rows",
+    "winner_user": "Winning writer",
+    "winner_read_version": "The winning commit read",
+    "isolation_level": "Level it used",
+    "is_blind_append": "Blind append",
+    "winner_engine": "Its engine",
+    "txn_id": "Transaction",
+    "read_version": "This write read",
+    "current_operation": "This write",
+}
+_OF_WINNER = {
+    "winning_version": "version",
+    "winner_at": "time",
+    "winner_operation": "operation",
+    "isolation_level": "level",
+    "txn_id": "transaction",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,56 +149,6 @@ SAMPLES = (
         "DeletedFiles(ConflictChecker.scala:398)",
     ),
 )
-
-
-def sample_text(key: str, person: Person) -> str:
-    """Return the text of a sample; empty if there is none of that key."""
-    if key == HERE:
-        return _latest_conflict_sample(person)
-    return next((sample.text for sample in SAMPLES if sample.key == key), "")
-
-
-def _latest_conflict_sample(person: Person) -> str:
-    """Return the latest recorded conflict in delta-spark's wording; empty if there is none."""
-    aborted = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
-    for conflict in aborted.exclude(winning_version=None).order_by("-occurred_at", "-pk")[
-        :_LOOKED_AT
-    ]:
-        commits = Commit.objects.filter(
-            table=conflict.table_id, version=conflict.winning_version or 0
-        )
-        commit = commits.exclude(txn_id="").defer("raw").first()
-        if commit is not None and commit.committed_at is not None:
-            return _render_sample(conflict, commit)
-    return ""
-
-
-def _render_sample(conflict: Conflict, commit: Commit) -> str:
-    where = (
-        f"partition [{conflict.partitions[0]}]" if conflict.partitions else "the root of the table"
-    )
-    sentence = _SENTENCES[conflict.exception].format(where=where)
-    info = {
-        "timestamp": round(commit.committed_at.timestamp() * 1000) if commit.committed_at else None,
-        "operation": commit.operation,
-        "operationParameters": {"predicate": json.dumps([commit.predicate])}
-        if commit.predicate
-        else {},
-        "readVersion": commit.read_version,
-        "isolationLevel": commit.isolation_level or None,
-        "isBlindAppend": commit.is_blind_append,
-        "operationMetrics": commit.operation_metrics,
-        "engineInfo": commit.engine_info,
-        "txnId": commit.txn_id,
-    }
-    told = json.dumps({k: v for k, v in info.items() if v is not None}, separators=(",", ":"))
-    return f"io.delta.exceptions.{conflict.exception}: {sentence}\nConflicting commit: {told}"
-
-
-OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")
-_MAX_VERSION = 2**53
-_RETRIES = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM})
-_OF_ELIGIBILITY = frozenset({RemedyKind.DELETION_VECTORS, RemedyKind.CLUSTER_INSTEAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,37 +275,6 @@ def _version(text: str) -> int | None:
 def _find_chosen_table(request: HttpRequest) -> Table | None:
     name = request.POST.get("table", "").strip()
     return visible_tables(request.user).filter(name=name).first() if name else None
-
-
-_BEFORE, _AFTER, _BETWEEN = 300, 200, 700
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200d\u2060\ufeff]")
-
-LABELS = {
-    "exception": "Exception",
-    "subclass": "Sub-class",
-    "partitions": "Partition",
-    "file": "A file",
-    "table": "Table",
-    "winning_version": "Winning version",
-    "winner_at": "Winning commit's time",
-    "winner_operation": "Winning operation",
-    "winner_rows": "Its new rows",
-    "winner_user": "Winning writer",
-    "winner_read_version": "The winning commit read",
-    "isolation_level": "Level it used",
-    "is_blind_append": "Blind append",
-    "winner_engine": "Its engine",
-    "txn_id": "Transaction",
-    "read_version": "This write read",
-    "current_operation": "This write",
-}
-_OF_WINNER = {
-    "winning_version": "version",
-    "winner_at": "time",
-    "winner_operation": "operation",
-    "isolation_level": "level",
-    "txn_id": "transaction",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,3 +404,47 @@ def _shorten_text(text: str) -> str:
 def _strip_unprintable(text: str) -> str:
     """Remove characters that no screen can show."""
     return _UNSEEN.sub("", text.replace("\r\n", "\n"))
+
+
+def sample_text(key: str, person: Person) -> str:
+    """Return the text of a sample; empty if there is none of that key."""
+    if key == HERE:
+        return _latest_conflict_sample(person)
+    return next((sample.text for sample in SAMPLES if sample.key == key), "")
+
+
+def _latest_conflict_sample(person: Person) -> str:
+    """Return the latest recorded conflict in delta-spark's wording; empty if there is none."""
+    aborted = visible_conflicts(person).filter(kind=Conflict.Kind.ABORTED, exception__in=_SENTENCES)
+    for conflict in aborted.exclude(winning_version=None).order_by("-occurred_at", "-pk")[
+        :_LOOKED_AT
+    ]:
+        commits = Commit.objects.filter(
+            table=conflict.table_id, version=conflict.winning_version or 0
+        )
+        commit = commits.exclude(txn_id="").defer("raw").first()
+        if commit is not None and commit.committed_at is not None:
+            return _render_sample(conflict, commit)
+    return ""
+
+
+def _render_sample(conflict: Conflict, commit: Commit) -> str:
+    where = (
+        f"partition [{conflict.partitions[0]}]" if conflict.partitions else "the root of the table"
+    )
+    sentence = _SENTENCES[conflict.exception].format(where=where)
+    info = {
+        "timestamp": round(commit.committed_at.timestamp() * 1000) if commit.committed_at else None,
+        "operation": commit.operation,
+        "operationParameters": {"predicate": json.dumps([commit.predicate])}
+        if commit.predicate
+        else {},
+        "readVersion": commit.read_version,
+        "isolationLevel": commit.isolation_level or None,
+        "isBlindAppend": commit.is_blind_append,
+        "operationMetrics": commit.operation_metrics,
+        "engineInfo": commit.engine_info,
+        "txnId": commit.txn_id,
+    }
+    told = json.dumps({k: v for k, v in info.items() if v is not None}, separators=(",", ":"))
+    return f"io.delta.exceptions.{conflict.exception}: {sentence}\nConflicting commit: {told}"

@@ -1,8 +1,7 @@
-"""Fixes on a conflict's page: each with its button, and the result of its trial.
+"""Fixes of an aborted write on the page of its conflict, their trials, and its job run again.
 
-An aborted job run again on the page of its conflict: the forecast before, the outcome afterwards.
-
-The fixes of an aborted write, tried by a worker on a copy of the table.
+Each fix has its button, and the result of its trial by a worker on a copy of the table. Before the
+job is run again the page shows the forecast, and afterwards the outcome.
 """
 
 from dataclasses import dataclass

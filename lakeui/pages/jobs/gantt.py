@@ -1,8 +1,7 @@
 """A job's time on one axis: its queue, each attempt, and the steps of the latest ones.
 
-Spark's stages of one attempt as rows, each on the axis of the attempt's time.
-
-A job's log by step: each line under the step that wrote it, else the one running then.
+Spark's stages of one attempt are rows on the axis of the attempt's time. A line of the log stands
+under the step that wrote it, else under the one running then.
 """
 
 from bisect import bisect_right
@@ -50,6 +49,20 @@ _WORDS = {
     PartKind.WAIT: "for the next attempt",
     PartKind.REQUEUE: "after its worker was lost",
 }
+
+_WASTED = frozenset(
+    {
+        JobAttempt.Outcome.CONFLICTED,
+        JobAttempt.Outcome.FAILED,
+        JobAttempt.Outcome.CANCELLED,
+        JobAttempt.Outcome.LOST,
+    }
+)
+
+_SHOWN = 60
+
+Key = tuple[int, int | None]
+_QUEUE: Key = (0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +200,6 @@ class _GanttRows:
         )
 
 
-_WASTED = frozenset(
-    {
-        JobAttempt.Outcome.CONFLICTED,
-        JobAttempt.Outcome.FAILED,
-        JobAttempt.Outcome.CANCELLED,
-        JobAttempt.Outcome.LOST,
-    }
-)
-
-
 def _words(part: Part) -> str:
     stage = part.stage
     if stage is None:
@@ -230,9 +233,6 @@ def ticks_of(total_ms: int) -> Sequence[GanttTick]:
 
 def _label(elapsed_ms: int) -> str:
     return format_duration(elapsed_ms).replace(".0 s", " s") if elapsed_ms else "0"
-
-
-_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +293,6 @@ def _rows(span: AttemptSpan, part: Part, pages: SparkPages | None) -> Iterator[S
 def _began(row: StageRow) -> tuple[bool, int, int]:
     started_ms = row.stage.started_ms
     return started_ms is None, started_ms or 0, row.stage.stage_id
-
-
-Key = tuple[int, int | None]
-_QUEUE: Key = (0, None)
 
 
 @dataclass(frozen=True, slots=True)

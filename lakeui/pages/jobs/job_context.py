@@ -1,6 +1,6 @@
-"""The context of a job's page: its steps, attempts, cost and competing writes.
+"""The context of a job's page: its steps, attempts, cost, metrics and competing writes.
 
-A run beside the last runs of the same statement, in words and bars.
+A run is compared with the last runs of the same statement, in words and bars.
 """
 
 import re
@@ -41,6 +41,10 @@ from lakeui.pages.jobs.gantt import LABELS, StageTable, draw_gantt, log_groups, 
 from lakeui.pages.jobs.plans import plan_view
 from lakeui.pages.jobs.run_steps import field_of, label_of, steps_of
 
+LOG_LINES = 500
+_ATTEMPTS = 50
+_RERUNS = 5
+
 _SHOWN_PARTS = 6
 _SHOWN_MS = 50
 _MUCH_MORE, _MUCH_LESS = 1.25, 0.8
@@ -51,127 +55,48 @@ _MEASURES = {
     "attempts": "Attempts",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class PartRow:
-    """Widths in per cent of the longest bar of all."""
-
-    label: str
-    this_ms: int
-    usual_ms: int
-    more: str
-    this_width: float
-    usual_width: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureRow:
-    label: str
-    this: str
-    usual: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    run: RunFacts
-    is_this: bool
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """A comparison; `headline` is the verdict with its figure, `because` a sentence on why."""
-
-    comparison: RunDifference
-    headline: str
-    because: str
-    parts: tuple[PartRow, ...]
-    measures: tuple[MeasureRow, ...]
-    runs: tuple[RunRow, ...]
-
-
-def compare_runs(job: Job, timeline: JobTimeline) -> RunComparison | None:
-    """Return the comparison; None without an earlier run."""
-    comparison = comparison_of(job, timeline)
-    if comparison is None:
-        return None
-    runs = (comparison.this, *comparison.runs)
-    longest = max(max(run.total_ms for run in runs), 1)
-    return RunComparison(
-        comparison,
-        _headline(comparison, is_active=job.is_active),
-        _explain_difference(comparison),
-        tuple(_part_rows(comparison)),
-        tuple(_measure_row(measure) for measure in comparison.measures),
-        tuple(RunRow(run, not n, 100 * run.total_ms / longest) for n, run in enumerate(runs)),
-    )
-
-
-def _headline(comparison: RunDifference, *, is_active: bool) -> str:
-    if comparison.verdict == AS_USUAL:
-        return "not longer than usual so far" if is_active else "as long as usual"
-    by = format_duration(abs(comparison.more_ms))
-    return f"{by} {comparison.verdict} than usual{' so far' if is_active else ''}"
-
-
-def _explain_difference(comparison: RunDifference) -> str:
-    """Describe the part with most of the difference, then unusual counts."""
-    part = comparison.explains
-    if part is None:
-        return ""
-    more = "longer" if part.more_ms > 0 else "less"
-    usual = format_duration(part.usual_ms) if part.usual_ms else "nothing"
-    by = f"{format_duration(abs(part.more_ms))} {more}: " if part.usual_ms else ""
-    sentence = f"{_label(part.name)} took {by}{format_duration(part.this_ms)}, usually {usual}."
-    counts = [_describe_measure(measure) for measure in comparison.measures]
-    told = [text for text in counts if text]
-    return f"{sentence} {' '.join(told)}".strip()
-
-
-def _describe_measure(measure: Measure) -> str:
-    times = measure.times
-    if measure.unit == "attempts" or times is None or _MUCH_LESS < times < _MUCH_MORE:
-        return ""
-    return f"{_MEASURES[measure.name]}: {times:.1f} times the usual."
-
-
-def _part_rows(comparison: RunDifference) -> Iterator[PartRow]:
-    shown = [part for part in comparison.differences if max(part.this_ms, part.usual_ms)]
-    shown = [part for part in shown if abs(part.more_ms) >= _SHOWN_MS][:_SHOWN_PARTS]
-    longest = max((max(part.this_ms, part.usual_ms) for part in shown), default=1)
-    for part in shown:
-        yield PartRow(
-            _label(part.name),
-            part.this_ms,
-            part.usual_ms,
-            _format_difference(part),
-            100 * part.this_ms / longest,
-            100 * part.usual_ms / longest,
-        )
-
-
-def _format_difference(part: PartDifference) -> str:
-    return f"{'+' if part.more_ms > 0 else MINUS}{format_duration(abs(part.more_ms))}"
-
-
-def _measure_row(measure: Measure) -> MeasureRow:
-    shown = format_bytes if measure.unit == "bytes" else format_count
-    times = measure.times
-    is_telling = times is not None and not _MUCH_LESS < times < _MUCH_MORE
-    words = f"{times:.1f} times the usual" if is_telling else ""
-    return MeasureRow(_MEASURES[measure.name], shown(measure.this), shown(measure.usual), words)
-
-
-def _label(name: str) -> str:
-    if name == WASTED_ATTEMPTS:
-        return "Wasted attempts"
-    return LABELS[PartKind(name)] if name in {*PartKind} else label_of(name)
-
-
-LOG_LINES = 500
-_ATTEMPTS = 50
-_RERUNS = 5
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_FIRST = (
+    "numSourceRows",
+    "numOutputRows",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numUpdatedRows",
+    "numTargetRowsDeleted",
+    "numDeletedRows",
+    "numCopiedRows",
+    "numTargetRowsCopied",
+)
+_NAMES = {
+    "numSourceRows": "Source rows",
+    "numOutputRows": "Rows written",
+    "numTargetRowsInserted": "Inserted",
+    "numTargetRowsUpdated": "Matched, updated",
+    "numTargetRowsMatchedUpdated": "Updated where matched",
+    "numTargetRowsNotMatchedBySourceUpdated": "Updated where not matched by source",
+    "numTargetRowsDeleted": "Deleted",
+    "numTargetRowsMatchedDeleted": "Deleted where matched",
+    "numTargetRowsNotMatchedBySourceDeleted": "Deleted where not matched by source",
+    "numTargetRowsCopied": "Unchanged rows copied",
+    "numUpdatedRows": "Updated",
+    "numDeletedRows": "Deleted",
+    "numCopiedRows": "Unchanged rows copied",
+    "numTargetFilesAdded": "Files added",
+    "numTargetFilesRemoved": "Files removed",
+    "numTargetBytesAdded": "Bytes added",
+    "numTargetBytesRemoved": "Bytes removed",
+    "numTargetChangeFilesAdded": "Change files added",
+    "numAddedChangeFiles": "Change files added",
+    "numDroppedRows": "Rows dropped",
+    "executionTimeMs": "Execution time, as logged",
+    "scanTimeMs": "Finding rows took",
+    "rewriteTimeMs": "Writing took",
+    "materializeSourceTimeMs": "Reading the source took",
+    "sizeOfDataToDelete": "Size to delete",
+    "numFilesToDelete": "Files to delete",
+    "numVacuumedDirectories": "Folders checked",
+}
+_BYTES = ("bytes", "size", "totalsize", "sizeofdatatodelete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,48 +317,121 @@ def _worker(job: Job) -> WorkerReport | None:
     return WorkerReport.objects.filter(name=job.worker.partition("/")[0]).first()
 
 
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_FIRST = (
-    "numSourceRows",
-    "numOutputRows",
-    "numTargetRowsInserted",
-    "numTargetRowsUpdated",
-    "numUpdatedRows",
-    "numTargetRowsDeleted",
-    "numDeletedRows",
-    "numCopiedRows",
-    "numTargetRowsCopied",
-)
-_NAMES = {
-    "numSourceRows": "Source rows",
-    "numOutputRows": "Rows written",
-    "numTargetRowsInserted": "Inserted",
-    "numTargetRowsUpdated": "Matched, updated",
-    "numTargetRowsMatchedUpdated": "Updated where matched",
-    "numTargetRowsNotMatchedBySourceUpdated": "Updated where not matched by source",
-    "numTargetRowsDeleted": "Deleted",
-    "numTargetRowsMatchedDeleted": "Deleted where matched",
-    "numTargetRowsNotMatchedBySourceDeleted": "Deleted where not matched by source",
-    "numTargetRowsCopied": "Unchanged rows copied",
-    "numUpdatedRows": "Updated",
-    "numDeletedRows": "Deleted",
-    "numCopiedRows": "Unchanged rows copied",
-    "numTargetFilesAdded": "Files added",
-    "numTargetFilesRemoved": "Files removed",
-    "numTargetBytesAdded": "Bytes added",
-    "numTargetBytesRemoved": "Bytes removed",
-    "numTargetChangeFilesAdded": "Change files added",
-    "numAddedChangeFiles": "Change files added",
-    "numDroppedRows": "Rows dropped",
-    "executionTimeMs": "Execution time, as logged",
-    "scanTimeMs": "Finding rows took",
-    "rewriteTimeMs": "Writing took",
-    "materializeSourceTimeMs": "Reading the source took",
-    "sizeOfDataToDelete": "Size to delete",
-    "numFilesToDelete": "Files to delete",
-    "numVacuumedDirectories": "Folders checked",
-}
-_BYTES = ("bytes", "size", "totalsize", "sizeofdatatodelete")
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """Widths in per cent of the longest bar of all."""
+
+    label: str
+    this_ms: int
+    usual_ms: int
+    more: str
+    this_width: float
+    usual_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRow:
+    label: str
+    this: str
+    usual: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    run: RunFacts
+    is_this: bool
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """A comparison; `headline` is the verdict with its figure, `because` a sentence on why."""
+
+    comparison: RunDifference
+    headline: str
+    because: str
+    parts: tuple[PartRow, ...]
+    measures: tuple[MeasureRow, ...]
+    runs: tuple[RunRow, ...]
+
+
+def compare_runs(job: Job, timeline: JobTimeline) -> RunComparison | None:
+    """Return the comparison; None without an earlier run."""
+    comparison = comparison_of(job, timeline)
+    if comparison is None:
+        return None
+    runs = (comparison.this, *comparison.runs)
+    longest = max(max(run.total_ms for run in runs), 1)
+    return RunComparison(
+        comparison,
+        _headline(comparison, is_active=job.is_active),
+        _explain_difference(comparison),
+        tuple(_part_rows(comparison)),
+        tuple(_measure_row(measure) for measure in comparison.measures),
+        tuple(RunRow(run, not n, 100 * run.total_ms / longest) for n, run in enumerate(runs)),
+    )
+
+
+def _headline(comparison: RunDifference, *, is_active: bool) -> str:
+    if comparison.verdict == AS_USUAL:
+        return "not longer than usual so far" if is_active else "as long as usual"
+    by = format_duration(abs(comparison.more_ms))
+    return f"{by} {comparison.verdict} than usual{' so far' if is_active else ''}"
+
+
+def _explain_difference(comparison: RunDifference) -> str:
+    """Describe the part with most of the difference, then unusual counts."""
+    part = comparison.explains
+    if part is None:
+        return ""
+    more = "longer" if part.more_ms > 0 else "less"
+    usual = format_duration(part.usual_ms) if part.usual_ms else "nothing"
+    by = f"{format_duration(abs(part.more_ms))} {more}: " if part.usual_ms else ""
+    sentence = f"{_label(part.name)} took {by}{format_duration(part.this_ms)}, usually {usual}."
+    counts = [_describe_measure(measure) for measure in comparison.measures]
+    told = [text for text in counts if text]
+    return f"{sentence} {' '.join(told)}".strip()
+
+
+def _describe_measure(measure: Measure) -> str:
+    times = measure.times
+    if measure.unit == "attempts" or times is None or _MUCH_LESS < times < _MUCH_MORE:
+        return ""
+    return f"{_MEASURES[measure.name]}: {times:.1f} times the usual."
+
+
+def _part_rows(comparison: RunDifference) -> Iterator[PartRow]:
+    shown = [part for part in comparison.differences if max(part.this_ms, part.usual_ms)]
+    shown = [part for part in shown if abs(part.more_ms) >= _SHOWN_MS][:_SHOWN_PARTS]
+    longest = max((max(part.this_ms, part.usual_ms) for part in shown), default=1)
+    for part in shown:
+        yield PartRow(
+            _label(part.name),
+            part.this_ms,
+            part.usual_ms,
+            _format_difference(part),
+            100 * part.this_ms / longest,
+            100 * part.usual_ms / longest,
+        )
+
+
+def _format_difference(part: PartDifference) -> str:
+    return f"{'+' if part.more_ms > 0 else MINUS}{format_duration(abs(part.more_ms))}"
+
+
+def _measure_row(measure: Measure) -> MeasureRow:
+    shown = format_bytes if measure.unit == "bytes" else format_count
+    times = measure.times
+    is_telling = times is not None and not _MUCH_LESS < times < _MUCH_MORE
+    words = f"{times:.1f} times the usual" if is_telling else ""
+    return MeasureRow(_MEASURES[measure.name], shown(measure.this), shown(measure.usual), words)
+
+
+def _label(name: str) -> str:
+    if name == WASTED_ATTEMPTS:
+        return "Wasted attempts"
+    return LABELS[PartKind(name)] if name in {*PartKind} else label_of(name)
 
 
 @dataclass(frozen=True, slots=True)

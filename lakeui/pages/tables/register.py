@@ -1,10 +1,7 @@
-"""Registration of an existing table.
+"""Registration of tables: an existing one, a clone, those found below a root; and unregistering.
 
-Unregistering a table: the records to be deleted, then its name as confirmation.
-
-A new table over another one's files or copies of them: the form of its job.
-
-Tables found below a root: previewed, and registered by choice.
+A clone is a job; its form is here. Unregistering shows the records to be deleted, and asks for the
+table's name.
 """
 
 from shlex import quote

@@ -1,6 +1,6 @@
-"""The differing rows of two versions of a table. A worker compares them; the page shows them.
+"""The changes between two versions of a table: schema, properties, protocol, files, rows.
 
-The changes between two versions of a table: schema, properties, protocol, files, rows.
+A worker compares the rows; the page shows those that differ.
 """
 
 from collections.abc import Container, Iterator
@@ -35,6 +35,8 @@ from lakeui.pages.tables.preview import ask_worker, condition_asked, get_query, 
 
 _ROWS_A_PAGE = 50
 _KINDS = ("changed", "removed", "added")
+
+_VERSIONS_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +209,6 @@ def _free_name(name: str, taken: Container[str]) -> str:
 
 def _value_at(place: int) -> Any:  # noqa: ANN401 - a function of a line
     return lambda line: line[2][place]
-
-
-_VERSIONS_A_PAGE = 50
 
 
 @login_required

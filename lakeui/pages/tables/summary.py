@@ -1,6 +1,6 @@
 """One table at a glance: its facts, health, due chores and recent events.
 
-Polls of an open table page: later versions, and the log's first sync.
+An open page polls for later versions, and for the log's first sync.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +41,35 @@ from lakeui.pages.tables.history import history_rows
 _COLUMNS_SHOWN, _RECENT = 60, 8
 _CONFLICTS_SHOWN, _JOBS_SHOWN = 5, 5
 CONFLICT_DAYS = 30
+
+NOTHING_NEW = 204  # htmx leaves the page alone
+
+MEANING = {
+    "appendOnly": "writers refuse DELETE and UPDATE if the property says so",
+    "invariants": "writers check NOT NULL and invariants",
+    "checkConstraints": "writers check each constraint",
+    "changeDataFeed": "writers may record the changed rows of each version",
+    "generatedColumns": "writers compute some columns",
+    "columnMapping": "columns have different names in the files; old readers see nulls",
+    "identityColumns": "writers assign ids from the log, so inserts cannot run concurrently",
+    "deletionVectors": "deleted rows are marked in deletion vectors, which readers must apply",
+    "rowTracking": "each row keeps a permanent id, so that rows can be traced through OPTIMIZE",
+    "timestampNtz": "timestamps without a zone",
+    "domainMetadata": "the log stores named settings of features",
+    "clustering": "files are ordered by clustering columns",
+    "v2Checkpoint": "checkpoints may be split into sidecars, which old readers cannot read",
+    "icebergCompatV1": "files are also compatible with Apache Iceberg",
+    "icebergCompatV2": "files are also compatible with Apache Iceberg",
+    "inCommitTimestamp": "the commit contains the time of a version, so the file's age does not matter",
+    "vacuumProtocolCheck": "VACUUM checks the protocol first",
+    "typeWidening": "some columns were widened, and readers convert older values",
+    "variantType": "semi-structured VARIANT columns",
+    "allowColumnDefaults": "columns may have defaults",
+    "catalogManaged": "commits go through a catalog",
+}
+
+_HEIGHT, _BASE = 56, 68
+_FEWEST_PX, _OVERLAP = 1, 0.06  # the latter in per cent: no seam between two steps
 
 
 @login_required
@@ -95,29 +124,44 @@ def _schedules(table: Table) -> list[Schedule]:
     return list(table.schedules.filter(enabled=True).order_by("next_due_at")[:_JOBS_SHOWN])
 
 
-MEANING = {
-    "appendOnly": "writers refuse DELETE and UPDATE if the property says so",
-    "invariants": "writers check NOT NULL and invariants",
-    "checkConstraints": "writers check each constraint",
-    "changeDataFeed": "writers may record the changed rows of each version",
-    "generatedColumns": "writers compute some columns",
-    "columnMapping": "columns have different names in the files; old readers see nulls",
-    "identityColumns": "writers assign ids from the log, so inserts cannot run concurrently",
-    "deletionVectors": "deleted rows are marked in deletion vectors, which readers must apply",
-    "rowTracking": "each row keeps a permanent id, so that rows can be traced through OPTIMIZE",
-    "timestampNtz": "timestamps without a zone",
-    "domainMetadata": "the log stores named settings of features",
-    "clustering": "files are ordered by clustering columns",
-    "v2Checkpoint": "checkpoints may be split into sidecars, which old readers cannot read",
-    "icebergCompatV1": "files are also compatible with Apache Iceberg",
-    "icebergCompatV2": "files are also compatible with Apache Iceberg",
-    "inCommitTimestamp": "the commit contains the time of a version, so the file's age does not matter",
-    "vacuumProtocolCheck": "VACUUM checks the protocol first",
-    "typeWidening": "some columns were widened, and readers convert older values",
-    "variantType": "semi-structured VARIANT columns",
-    "allowColumnDefaults": "columns may have defaults",
-    "catalogManaged": "commits go through a catalog",
-}
+@never_cache
+@login_required
+def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return a notice of versions after the page's; nothing if there are none."""
+    table = visible_table(request, pk)
+    text = request.GET.get("after", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+        msg = "Send the version that the page showed."
+        raise Http404(msg)
+    if table.version is None or table.version <= int(text):
+        return HttpResponse(status=NOTHING_NEW)
+    commit = table.commits.filter(version=table.version).defer("raw").first()
+    context = {
+        "table": table,
+        "count": table.version - int(text),
+        "commit": commit,
+        "rows": rows_text(rows_of(commit)) if commit else "",
+        "again": _again(request, pk),
+    }
+    return render(request, "states/_landed.html", context)
+
+
+@never_cache
+@login_required
+def sync(request: HttpRequest, pk: int) -> HttpResponse:
+    """Render the progress of the log's first sync; at its end the browser reloads its page."""
+    table = visible_table(request, pk)
+    state = sync_of(table)
+    if state is None:
+        return HttpResponseClientRefresh()
+    return render(request, "tables/_sync.html", {"table": table, "sync": state})
+
+
+def _again(request: HttpRequest, pk: int) -> str:
+    """Return the requesting page, by its browser's header; else the table's own."""
+    asked: str = request.htmx.current_url_abs_path or ""  # type: ignore[attr-defined]  # by its middleware
+    safe = url_has_allowed_host_and_scheme(asked, {request.get_host()}, request.is_secure())
+    return asked if asked and safe else f"/tables/{pk}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +202,6 @@ def _limits(table: Table, readers: set[str]) -> list[str]:
     if "v2Checkpoint" in readers:
         limits.append("Readers without v2 checkpoints refuse this table.")
     return limits
-
-
-_HEIGHT, _BASE = 56, 68
-_FEWEST_PX, _OVERLAP = 1, 0.06  # the latter in per cent: no seam between two steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,46 +285,3 @@ def _strip(
 def _moment(moment: datetime) -> str:
     local = timezone.localtime(moment)
     return f"{local.day} {local:%b %H:%M}"
-
-
-NOTHING_NEW = 204  # htmx leaves the page alone
-
-
-@never_cache
-@login_required
-def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return a notice of versions after the page's; nothing if there are none."""
-    table = visible_table(request, pk)
-    text = request.GET.get("after", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
-        msg = "Send the version that the page showed."
-        raise Http404(msg)
-    if table.version is None or table.version <= int(text):
-        return HttpResponse(status=NOTHING_NEW)
-    commit = table.commits.filter(version=table.version).defer("raw").first()
-    context = {
-        "table": table,
-        "count": table.version - int(text),
-        "commit": commit,
-        "rows": rows_text(rows_of(commit)) if commit else "",
-        "again": _again(request, pk),
-    }
-    return render(request, "states/_landed.html", context)
-
-
-@never_cache
-@login_required
-def sync(request: HttpRequest, pk: int) -> HttpResponse:
-    """Render the progress of the log's first sync; at its end the browser reloads its page."""
-    table = visible_table(request, pk)
-    state = sync_of(table)
-    if state is None:
-        return HttpResponseClientRefresh()
-    return render(request, "tables/_sync.html", {"table": table, "sync": state})
-
-
-def _again(request: HttpRequest, pk: int) -> str:
-    """Return the requesting page, by its browser's header; else the table's own."""
-    asked: str = request.htmx.current_url_abs_path or ""  # type: ignore[attr-defined]  # by its middleware
-    safe = url_has_allowed_host_and_scheme(asked, {request.get_host()}, request.is_secure())
-    return asked if asked and safe else f"/tables/{pk}/"
