@@ -129,21 +129,18 @@ def _unregister(request: HttpRequest, table: Table) -> str:
     return ""
 
 
-_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
-
-
 class CloneForm(forms.Form):
     name = forms.CharField(
         label="Name of the new table",
         max_length=255,
         help_text="Up to four parts separated by dots: sales.orders_test.",
-        widget=forms.TextInput(attrs=_MONO | {"autofocus": True}),
+        widget=forms.TextInput(attrs=MONO | {"autofocus": True}),
     )
     source_table = forms.CharField(
         label="Clone of",
         max_length=2000,
         help_text="The name of a registered table that you may see.",
-        widget=forms.TextInput(attrs=_MONO | {"list": "tables-to-clone"}),
+        widget=forms.TextInput(attrs=MONO | {"list": "tables-to-clone"}),
     )
     version = forms.IntegerField(
         label="At version", required=False, min_value=0, help_text="The latest version by default."
@@ -203,14 +200,14 @@ class DiscoverForm(forms.Form):
         label="Root",
         max_length=2000,
         help_text="A directory, or an s3://, gs:// or az:// URL.",
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
     )
     match = forms.CharField(
         label="Only paths that match",
         max_length=255,
         required=False,
         help_text="A pattern below the root, such as sales/*. Leave empty for every path.",
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
     )
     naming = forms.CharField(
         label="Names",
@@ -218,7 +215,7 @@ class DiscoverForm(forms.Form):
         initial="{path}",
         help_text="{path} is the path with dots, {name} is its last part, and {parent} is the part "
         "before. Example: lake.{name}.",
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
     )
     every_hours = forms.IntegerField(
         label="Search again after (hours)",
@@ -238,7 +235,7 @@ class DiscoverForm(forms.Form):
 @login_required
 def discover(request: HttpRequest) -> HttpResponse:
     """Render the page; `run` in the query string names the shown search. A POST begins one."""
-    _must_maintain(request)
+    must_maintain(request)
     form = DiscoverForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         refuse_when_read_only()
@@ -261,7 +258,7 @@ def discover(request: HttpRequest) -> HttpResponse:
 @login_required
 def discover_act(request: HttpRequest, pk: int) -> HttpResponse:
     """Register chosen or all tables, continue the search, or delete it."""
-    _must_maintain(request)
+    must_maintain(request)
     refuse_when_read_only()
     discovery = get_object_or_404(Discovery, pk=pk)
     act = request.POST.get("act", "")
@@ -318,9 +315,3 @@ def _discovery_context(request: HttpRequest) -> dict[str, Any]:
 
 def _address(discovery: Discovery) -> str:
     return f"{reverse('table-discover')}?run={discovery.pk}"
-
-
-def _must_maintain(request: HttpRequest) -> None:
-    if not may(request.user, "maintain"):
-        msg = "You need the role maintainer or admin on every table to add tables."
-        raise PermissionDenied(msg)
