@@ -51,6 +51,10 @@ FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", 
 _PLACE = re.compile(r"[0-9a-f]{32}")  # the name of an upload's directory
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
+PREVIEWS_PER_PERSON = 2
+PREVIEWS = 4
+"""Previews at a time on one machine: each may take a core and 1 GiB for `_PATIENCE_S`."""
+
 _PATIENCE_S = 8
 _LINE_BYTES = 64 * 1024
 _DELIMITERS = ",;\t|"  # the first if a line has none
@@ -208,11 +212,6 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
         raise RequestError(
             msg, "Split it, or put it under a root in SOURCE_ROOTS and use its path.", field="file"
         )
-
-
-PREVIEWS_PER_PERSON = 2
-PREVIEWS = 4
-"""Previews at a time on one machine: each may take a core and 1 GiB for `_PATIENCE_S`."""
 
 
 def find_upload(pk: UUID, by: User) -> Upload:
