@@ -104,10 +104,10 @@ def _refuse_spark_columns(command: Command, table: Table) -> None:
     """
 
     def schema_of(name: str, _version: int | str | None) -> StructType:
-        found = table if command.is_own_name(name) else table_called(name)
-        if found is None or not found.schema:
+        named_table = table if command.is_own_name(name) else table_called(name)
+        if named_table is None or not named_table.schema:
             raise TableNotFoundError(name)
-        return parse_schema(found.schema)
+        return parse_schema(named_table.schema)
 
     source = getattr(command, "source", None)
     if isinstance(source, QuerySource | TableSource) and _FILE_COLUMN in source.sql().lower():

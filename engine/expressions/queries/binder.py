@@ -68,7 +68,7 @@ def _refuse_variables(tokens: list[Token]) -> None:
 
     In a string, `${` is text, which is rendered so that Spark reads it as such.
     """
-    for token, next_token in pairwise((*tokens, tokens[-1])):
+    for token, next_token in pairwise((*tokens, *tokens[-1:])):
         opens = token.text == "$" and next_token.text == "{"
         if opens or (token.kind != "string" and "${" in token.value):
             what = "Spark reads ${ in a query as a variable, and variables are not allowed."
