@@ -62,6 +62,30 @@ class FileExistsAlreadyError(StorageError, code="LAKE_FILE_EXISTS"):
     """Put-if-absent found the name taken."""
 
 
+class CatalogError(StorageError, code="LAKE_CATALOG_ERROR"):
+    """A catalog failed or refused a request: nothing is known to have changed."""
+
+
+class CatalogDeniedError(CatalogError, code="LAKE_CATALOG_DENIED", sqlstate="42501"):
+    """The catalog requires other credentials or rights."""
+
+
+class CatalogTableMissingError(CatalogError, code="LAKE_CATALOG_TABLE_MISSING", sqlstate="42P01"):
+    """The catalog no longer has a table that was opened through it."""
+
+
+class InvalidCommitError(CatalogError, code="LAKE_CATALOG_COMMIT_INVALID", sqlstate="22023"):
+    """A proposed commit, or a catalog's answer about commits, breaks the protocol."""
+
+
+class UnpublishedLimitError(CatalogError, code="LAKE_CATALOG_TOO_MANY_UNPUBLISHED"):
+    """The catalog ratifies no further commit before earlier ones are published."""
+
+
+class VersionTakenError(FileExistsAlreadyError, code="LAKE_CATALOG_VERSION_TAKEN"):
+    """The catalog has ratified another commit as this version."""
+
+
 class PathOutsideRootError(EngineError, code="LAKE_PATH_OUTSIDE_ROOT", sqlstate="42K05"):
     """A path leaves the table, or the roots an administrator allowed."""
 
@@ -140,6 +164,37 @@ class UnsupportedFeatureError(EngineError, code="DELTA_UNSUPPORTED_FEATURES", sq
             f"{names}, which this engine does not support.",
             "Use an engine that supports it, or drop the feature there first.",
         )
+
+
+class CatalogManagedTableError(
+    UnsupportedFeatureError,
+    code="DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED",
+    sqlstate="KD00G",
+):
+    """A catalog decides the table's commits: it cannot be read or written by its path."""
+
+    def __init__(self, table: str, catalog: str) -> None:
+        self.features, self.table, self.purpose = ["catalogManaged"], table, "read"
+        self.catalog = catalog
+        what = f"{table} is managed by {catalog or 'a catalog'}, which decides its commits."
+        EngineError.__init__(self, what, "Open it by its name in the catalog.")
+
+
+class CatalogOperationError(
+    EngineError, code="DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION", sqlstate="0AKDC"
+):
+    """The catalog of a managed table does not permit an operation."""
+
+    def __init__(self, table: str, catalog: str, operation: str) -> None:
+        what = f"{catalog}, which manages {table}, does not permit {operation} by its clients."
+        super().__init__(what, "Leave it to the catalog, or have the catalog permit it.")
+        self.table, self.catalog, self.operation = table, catalog, operation
+
+
+class CatalogDependencyError(
+    EngineError, code="DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES", sqlstate="42616"
+):
+    """A change would remove what a catalog-managed table depends on."""
 
 
 class DataFileError(EngineError, code="DELTA_DATA_FILE_UNREADABLE"):

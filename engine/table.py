@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from engine.actions.commit_info import CommitInfo
+from engine.catalog.catalog import Catalog
+from engine.catalog.tables import build_properties, open_catalog_store, stage_store
 from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
 from engine.log.history import iter_history, version_at
+from engine.log.management import check_management
 from engine.log.replay import TableDefinition, load_definition
 from engine.log.segment import list_log_files
 from engine.schema.types import StructType
@@ -50,23 +53,32 @@ class DeltaTable:
         uri: str,
         storage_options: Mapping[str, str] | None = None,
         *,
+        catalog: Catalog | None = None,
         allowed_roots: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> "DeltaTable":
         """Open an existing table.
 
         Args:
-            uri: a path, or a URL: file, s3, gs, az, memory.
+            uri: a path, or a URL: file, s3, gs, az, memory; with a catalog, the table's name
+                `catalog.schema.table` there.
             storage_options: credentials and endpoints of the object store.
+            catalog: the catalog that knows the table, and may decide its commits.
             allowed_roots: locations outside the table its log may refer to (shallow clones).
             clock: the time.
 
         Raises:
             TableNotFoundError: there is no table.
             MalformedLogError: its log breaks the protocol.
-            UnsupportedFeatureError: reading it needs a feature this engine lacks.
+            UnsupportedFeatureError: reading it needs a feature this engine lacks;
+                `CatalogManagedTableError` if it needs its catalog.
+            CatalogError: the catalog failed or refused.
         """
-        store = open_store(uri, storage_options)
+        store = (
+            open_store(uri, storage_options)
+            if catalog is None
+            else open_catalog_store(catalog, uri, storage_options or {}, clock)
+        )
         snapshot = load_snapshot(store, allowed_roots=allowed_roots)
         return cls(
             store,
@@ -90,8 +102,12 @@ class DeltaTable:
             TableNotFoundError: there is no table.
             VersionNotFoundError: the log no longer has this version.
             MalformedLogError: its log breaks the protocol.
+            CatalogManagedTableError: the table must be opened through its catalog.
         """
-        return load_definition(open_store(uri, storage_options), version)
+        store = open_store(uri, storage_options)
+        definition = load_definition(store, version)
+        check_management(store, definition.protocol, definition.metadata.configuration)
+        return definition
 
     @classmethod
     def create(  # noqa: PLR0913 - the options of CREATE TABLE
@@ -103,24 +119,31 @@ class DeltaTable:
         properties: Mapping[str, str] | None = None,
         *,
         storage_options: Mapping[str, str] | None = None,
+        catalog: Catalog | None = None,
         clock: Clock | None = None,
     ) -> "DeltaTable":
         """Create an empty table at version 0. A schema in text is Delta's JSON.
 
         Tables without partitions get deletion vectors, clustered ones row tracking too, unless the
-        properties say otherwise.
+        properties say otherwise. With a catalog, `uri` is the table's name there, and the catalog
+        chooses its location and decides its commits.
 
         Raises:
             TableExistsError: the table already exists.
+            CatalogError: the catalog failed or refused.
             ProtocolChangedException: another writer created it at the same time.
             InvalidSchemaError, InvalidPropertyError, UnknownColumnError: an argument is invalid.
         """
         clock = clock or SystemClock()
-        store = open_store(uri, storage_options)
+        configuration = properties or {}
+        if catalog is None:
+            store = open_store(uri, storage_options)
+        else:
+            managed = stage_store(catalog, uri, storage_options or {}, clock)
+            store, configuration = managed, build_properties(managed.table, configuration)
         if list_log_files(store):
             msg = f"There is already a Delta table at {store.root}."
             raise TableExistsError(msg, "Open it, or choose another place.")
-        configuration = properties or {}
         actions = first_actions(
             schema, partition_columns, clustering_columns, configuration, now_ms=clock.now_ms()
         )

@@ -51,6 +51,7 @@ from engine.errors import (
 )
 from engine.expressions.parse import Given
 from engine.log.commits import LogCommit
+from engine.log.management import LOG_CLEANUP, check_permitted
 from engine.operations.caller_rows import bind_sources
 from engine.operations.define.alter import (
     add_columns,
@@ -105,6 +106,7 @@ from engine.transaction.observer import (
     Observers,
     TransactionObserver,
 )
+from engine.vocabulary import name_in_log
 
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
     AddColumns: add_columns,
@@ -157,6 +159,7 @@ def run(
         StatementError: the text does not parse as a statement.
         ScriptError: a step of a script failed; earlier steps have committed.
         RequestError: the command cannot be run, or not by this engine.
+        CatalogOperationError: the catalog of a managed table does not permit it.
         ConflictError: a concurrent commit won, and retries did not help.
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: it is unknown whether the commit landed.
@@ -168,7 +171,7 @@ def run(
         return _script(command, table, spark, options)
     command = bind_sources(command, options.sources) if options.sources else command
     operation = _operation_of(command)
-    _check_place(command, table)
+    _check_table(command, table)
     landed, options = _find_earlier_result(command, table, options)
     if landed is not None:
         return landed  # before validation: the command may not fit the table it created
@@ -288,12 +291,15 @@ def _pause_s(lost: int) -> float:
     return random.uniform(0, longest)  # noqa: S311 - not for cryptography
 
 
-def _check_place(command: Command, table: DeltaTable) -> None:
-    """Refuse a statement whose table is a location other than the opened table.
+def _check_table(command: Command, table: DeltaTable) -> None:
+    """Refuse a statement on another location, and one that the table's catalog does not permit.
 
     Raises:
-        RequestError: the locations differ.
+        RequestError: the statement's table is a location other than the opened table's.
+        CatalogOperationError: the catalog of a managed table does not permit it.
     """
+    permitted = LOG_CLEANUP if isinstance(command, DropFeature) else name_in_log(command.kind)
+    check_permitted(table.store, permitted)
     name = step_table(command)
     if "/" not in name:
         return  # the caller's name for the table

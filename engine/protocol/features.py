@@ -60,7 +60,7 @@ _ALL = (
     TableFeature("variantType-preview", reader=True, can_write=False, of_type="variant"),
     TableFeature("variantShredding", reader=True, can_read=False, can_write=False),
     TableFeature("variantShredding-preview", reader=True, can_read=False, can_write=False),
-    TableFeature("catalogManaged", reader=True, can_read=False, can_write=False),
+    TableFeature("catalogManaged", reader=True, needs=("inCommitTimestamp", "vacuumProtocolCheck")),
     TableFeature("catalogOwned", reader=True, can_read=False, can_write=False),
     TableFeature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
     TableFeature("icebergCompatV1", can_write=False),

@@ -2,7 +2,7 @@
 
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
-from engine.protocol.features import check_readable
+from engine.log.management import check_access
 from engine.snapshot.stream_log import Position, StreamError, StreamLimits, StreamLog
 
 
@@ -57,7 +57,7 @@ class ChangeLog(StreamLog):
                 case Metadata():
                     self._check_metadata(version, action)
                 case Protocol():
-                    check_readable(self.store.root, action)
+                    check_access(self.store, action)
                 case AddCDCFile():
                     count, size = count + 1, size + action.size
                 case AddFile() | RemoveFile() if action.data_change:

@@ -11,6 +11,7 @@ from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
 from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log_again
 from engine.log.compaction import write_compaction
+from engine.log.management import LOG_CLEANUP, management_of, permits
 from engine.log.replay import list_newer, load_state
 from engine.log.tip import commits_until
 from engine.protocol.features import has_feature
@@ -41,7 +42,11 @@ def run_post_commit(
     try:
         snapshot = _load_committed(store, committed_version, previous)
         _write_checksum(snapshot)
-        _refresh_iceberg(snapshot, now_ms)
+        management = management_of(store)
+        if management is None:
+            _refresh_iceberg(snapshot, now_ms)
+        elif not management.publish(committed_version):
+            return None  # checkpoints and compactions describe published versions only
         if is_due:
             return checkpoint(snapshot, now_ms)
         _compact_log(snapshot)
@@ -56,6 +61,8 @@ def run_post_commit(
 def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
     """Write a checkpoint of a snapshot and clean the log, if the table enables it.
 
+    A catalog must permit log cleanup.
+
     Raises:
         StorageError: the checkpoint could not be written.
         TableReplacedError: another table replaced the snapshot's. No checkpoint remains in its log.
@@ -66,7 +73,7 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
     if not snapshot.is_in_place():
         snapshot.store.delete(written.path)
         raise TableReplacedError(snapshot.table_uri, snapshot.version)
-    if snapshot.properties.enable_expired_log_cleanup:
+    if snapshot.properties.enable_expired_log_cleanup and permits(snapshot.store, LOG_CLEANUP):
         protected = protection_version(snapshot)
         retention_ms = snapshot.properties.log_retention_ms
         clean_log_again(snapshot.store, retention_ms, now_ms, protected_before=protected)

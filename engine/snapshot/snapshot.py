@@ -25,10 +25,10 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
+from engine.log.management import check_access
 from engine.log.replay import TableState, list_newer, load_state, load_table_state
 from engine.log.tip import is_in_place
 from engine.protocol.clustering import CLUSTERING_DOMAIN, clustering_paths
-from engine.protocol.features import check_readable
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import column_mapping_mode, physical_name
 from engine.schema.column_paths import ColumnPath, render_column_path
@@ -75,10 +75,10 @@ class Snapshot:
         """Build a snapshot from a replayed state.
 
         Raises:
-            UnsupportedFeatureError: reading it needs a feature this engine lacks.
+            UnsupportedFeatureError: reading it needs a feature this engine lacks, or its catalog.
             MalformedLogError: the schema is invalid, or lacks a partition column.
         """
-        check_readable(store.root, state.protocol)
+        check_access(store, state.protocol, state.metadata.configuration)
         self.store = store
         self.allowed_roots = tuple(allowed_roots)
         self.state = state

@@ -23,9 +23,9 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.log.commits import LogCommit, list_versions, read_commit
+from engine.log.management import check_access
 from engine.log.replay import SchemaNotSaidError, load_definition
 from engine.log.tip import Tip, is_replaced
-from engine.protocol.features import check_readable
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY, field_id
 from engine.schema.types import (
     ArrayType,
@@ -483,7 +483,7 @@ class StreamLog:
             if isinstance(action, Metadata):
                 self._check_metadata(commit.version, action)
             elif isinstance(action, Protocol):
-                check_readable(self.store.root, action)
+                check_access(self.store, action)
         adds = [a for a in commit.actions if isinstance(a, AddFile) and a.data_change]
         removed = [a for a in commit.actions if isinstance(a, RemoveFile) and a.data_change]
         if not removed:

@@ -30,6 +30,7 @@ from engine.errors import ConflictError, RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
+from engine.log.management import check_permitted, check_terms
 from engine.snapshot.data_files import count_rows
 from engine.snapshot.post_commit import run_post_commit
 from engine.snapshot.snapshot import Snapshot
@@ -288,6 +289,7 @@ class OptimisticTransaction:
             RequestError: the staged actions are not valid as one commit.
             StagedFilesGoneError: added files have been deleted meanwhile.
             VacuumUnderWayError: an unfinished VACUUM may be deleting them.
+            CatalogOperationError: the table's catalog does not permit the operation.
             CommitOutcomeUnknownError: the store did not report whether it landed.
         """
         self._open()
@@ -317,6 +319,10 @@ class OptimisticTransaction:
             self.table.uri, self.snapshot, self._reads, self._actions, provenance
         )
         store, current = self.table.store, pending_commit.current
+        before, after = pending_commit.before, pending_commit.after
+        earlier = before.metadata.configuration if before else None
+        check_terms(store, after.protocol, after.metadata.configuration, earlier)
+        check_permitted(store, provenance.operation)
         make_staged_durable(store, current.actions, current.read_entirely)
         self._observer.staged(self)
         rows = self._row_resolver(pending_commit.current)

@@ -38,8 +38,8 @@ def protocol(
     ("declared", "named"),
     [
         (
-            protocol(3, 7, ["catalogManaged", "deletionVectors"], ["catalogManaged"]),
-            ["catalogManaged"],
+            protocol(3, 7, ["catalogOwned", "deletionVectors"], ["catalogOwned"]),
+            ["catalogOwned"],
         ),
         (protocol(3, 7, ["fromTheFuture"], []), ["fromTheFuture"]),
         (protocol(4, 7), ["reader version 4"]),
@@ -112,8 +112,8 @@ def test_a_type_anywhere_in_the_schema_needs_its_feature():
 
 
 def test_a_feature_asked_for_that_cannot_be_written_is_refused():
-    with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
-        lowest_protocol(PLAIN, {"delta.feature.catalogManaged": "supported"})
+    with pytest.raises(UnsupportedFeatureError, match="catalogOwned"):
+        lowest_protocol(PLAIN, {"delta.feature.catalogOwned": "supported"})
 
 
 def test_an_upgrade_keeps_what_versions_implied():
