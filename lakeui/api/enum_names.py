@@ -6,6 +6,8 @@ ENUM_NAMES = {
     "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
     "StatementKindEnum": "lakeui.conflicts.statements.text.KINDS",
     "CheckNameEnum": "lakeui.monitoring.conditions.Condition",
+    "StateEnum": "lakeui.jobs.models.Job.State",
+    "RepeatedStateEnum": "lakeui.conflicts.filters.STATES",
     "RuleEnum": "engine.conflict_facts.Rule",
     "WriteOutcomeEnum": "lakeui.conflicts.replay.overlaps.WriteOutcome",
     "WhatIfVerdictEnum": "engine.conflicts.predict.record_replay.JUDGED",

@@ -22,6 +22,7 @@ from lakeui.api.conflicts.conflicts import (
 from lakeui.api.conflicts.explain import ConflictExplain
 from lakeui.api.conflicts.fixes import ConflictRerunDetail, ConflictTrialAnswers
 from lakeui.api.conflicts.pipelines import PipelineEvents
+from lakeui.api.conflicts.repeated import RepeatedConflictDetail, RepeatedConflictList
 from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.jobs import (
     JobCancel,
@@ -173,6 +174,12 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/costs/", ConflictCosts.as_view(), name="conflict-costs"),
     path("conflicts/exceptions/", Exceptions.as_view(), name="exceptions"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
+    path("conflicts/repeated/", RepeatedConflictList.as_view(), name="conflict-repeated"),
+    path(
+        "conflicts/repeated/<int:pair_id>/",
+        RepeatedConflictDetail.as_view(),
+        name="conflict-repeated-detail",
+    ),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),
     path(

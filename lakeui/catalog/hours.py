@@ -5,7 +5,7 @@ with the commits that it writes, in the same transaction. In the quiet hours of 
 anybody writes, so maintenance then overlaps with few writes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -23,6 +23,43 @@ DAYS, HOURS = 30, 24
 WINDOW = 3
 """Hours in a row."""
 FEWEST_COMMITS, FEWEST_DAYS = 20, 3
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """The time up to now that all panels of a page show; `step` is the width of a column."""
+
+    name: str
+    span: timedelta
+    step: timedelta
+
+    def since(self, now: datetime) -> datetime:
+        """Return the start of the range."""
+        return now - self.span
+
+    def columns(self, now: datetime) -> list[datetime]:
+        """Return the hours or days of the range, in UTC; the first one may lie in it only partly."""
+        first, step = self.column_of(self.since(now)), self.step
+        return [first + step * place for place in range((now - first) // step + 1)]
+
+    def column_of(self, moment: datetime) -> datetime:
+        """Return the start of the hour or day of a time."""
+        hour = _hour(moment)
+        return hour.replace(hour=0) if self.step == _DAY else hour
+
+
+RANGES: Mapping[str, TimeRange] = {
+    time_range.name: time_range
+    for time_range in (
+        TimeRange("24h", _DAY, timedelta(hours=1)),
+        TimeRange("7d", 7 * _DAY, _DAY),
+        TimeRange("30d", 30 * _DAY, _DAY),
+    )
+}
+"""The ranges that pages and REST offer; the first is the one shown if none is named."""
+
 
 CLOCKS_DIFFER = timedelta(minutes=1)
 """The largest difference between synchronized clocks."""

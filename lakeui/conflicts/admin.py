@@ -1,5 +1,6 @@
 """Conflicts, read-only: the only record of aborted writes, so nobody edits it."""
 
+from auditlog.registry import auditlog
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin
@@ -12,7 +13,18 @@ from lakeui.conflicts.models import (
     OrderLook,
     Pipeline,
     PipelineTransaction,
+    StatementPair,
 )
+
+auditlog.register(StatementPair, include_fields=["table", "is_known", "assignee", "note"])
+
+
+@admin.register(StatementPair)
+class StatementPairAdmin(ReadOnlyAdmin):
+    list_display = ["table", "current_operation", "winner_operation", "is_known", "assignee"]
+    list_filter = ["is_known", "current_operation", "winner_operation"]
+    search_fields = ["table__name", "note", "assignee__username"]
+    list_select_related = ["table", "assignee"]
 
 
 @admin.register(Conflict)

@@ -18,6 +18,7 @@ from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Table
 from lakeui.catalog.new_rows import add_sums, add_to
 from lakeui.conflicts.models import Conflict, ConflictDay
+from lakeui.conflicts.statements.pairs import find_pair, list_fixes
 
 DAY = timedelta(hours=24)
 AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
@@ -119,7 +120,9 @@ Sums = tuple[int, ...]
 def keep(**fields: Any) -> Conflict:  # noqa: ANN401 - as the model has them
     """Write a conflict down, and count it."""
     with transaction.atomic():
-        row = Conflict.objects.create(**fields)
+        row = Conflict(**fields)
+        row.statement_pair, row.fixes = find_pair(row), ",".join(list_fixes(row))
+        row.save(force_insert=True)
         day = row.occurred_at.astimezone(UTC).date()
         one = {"conflicts": 1, "wasted_ms": row.wasted_ms, "wasted_bytes": row.wasted_bytes}
         add_to(ConflictDay, _key(day, (getattr(row, name) for name in _PAIR)), one)

@@ -8,17 +8,27 @@ withheld.
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
+from typing import Any
 
 import django_filters
 from django.contrib.auth.models import User
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import BY_TABLE, CommitFilter, MomentFilter, TextFilter, filter_by_table
+from lakeui.catalog.filters import (
+    BY_TABLE,
+    MAX_INT64,
+    CommitFilter,
+    MomentFilter,
+    TextFilter,
+    filter_by_table,
+)
+from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, StatementPair
 from lakeui.conflicts.version_effects import BECAME, conflicts_of
 
 _MAX_RESOLVING = 5000
@@ -31,6 +41,12 @@ def visible_conflicts(user: Person) -> QuerySet[Conflict]:
     if role_of(user) is not None:
         return Conflict.objects.all()
     return Conflict.objects.filter(table__in=visible_tables(user))
+
+
+def visible_pairs(user: Person) -> QuerySet[StatementPair]:
+    """Return the pairs of statements on tables visible to a person."""
+    pairs = StatementPair.objects.all()
+    return pairs if role_of(user) else pairs.filter(table__in=visible_tables(user))
 
 
 def prepare_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
@@ -97,6 +113,13 @@ class ConflictFilter(django_filters.FilterSet):
     user = TextFilter(
         method="filter_user", label="Writer", help_text="Either writer, or the name of a pipeline"
     )
+    repeated = django_filters.NumberFilter(
+        field_name="statement_pair",
+        label="Pair of statements",
+        help_text="The id of a repeated conflict",
+        min_value=0,
+        max_value=MAX_INT64,
+    )
     since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")
     until = MomentFilter(field_name="occurred_at", lookup_expr="lt", label="Before")
 
@@ -124,6 +147,38 @@ class ConflictFilter(django_filters.FilterSet):
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
         asked = list(people)  # by id: without a match, no job is searched
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)
+
+
+STATES = (("open", "open"), ("known", "known"), ("muted", "muted"))
+"""The states of a repeated conflict."""
+
+
+class RepeatedConflictFilter(django_filters.FilterSet):
+    """Filters pairs of statements by table, state, assignee and operations."""
+
+    range = django_filters.ChoiceFilter(
+        choices=[(name, name) for name in RANGES], method="keep_all", label="Range"
+    )
+    table = TextFilter(method="filter_table", label="Table", help_text=BY_TABLE)
+    state = django_filters.ChoiceFilter(choices=STATES, method="filter_state", label="State")
+    assignee = TextFilter(field_name="assignee__username", lookup_expr="iexact", label="Assignee")
+
+    class Meta:
+        model = StatementPair
+        fields: list[str] = []
+
+    def keep_all(self, pairs: QuerySet[Any], _name: str, _range: str) -> QuerySet[Any]:
+        """Keep the pairs: their conflicts of the range are summed before."""
+        return pairs
+
+    def filter_table(self, pairs: QuerySet[Any], _name: str, table: str) -> QuerySet[Any]:
+        return pairs.filter(filter_by_table(table))
+
+    def filter_state(self, pairs: QuerySet[Any], _name: str, state: str) -> QuerySet[Any]:
+        is_muted = Q(mute__until__gt=timezone.now())
+        if state == "muted":
+            return pairs.filter(is_muted)
+        return pairs.exclude(is_muted).filter(is_known=state == "known")
 
 
 def redact_conflict(conflict: Conflict, reader: Reader) -> Conflict:

@@ -21,6 +21,35 @@ def rule_choices() -> list[tuple[str, str]]:
     return [(rule.value, CHECK_OF[rule].title) for rule in Rule]
 
 
+class StatementPair(models.Model):
+    """Two statements on one table that conflicted, without their literals, and who works on it.
+
+    `fingerprint` joins the fingerprints of the aborted statement and of the winning one.
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="statement_pairs")
+    fingerprint = models.CharField(max_length=33)
+    current_operation = models.CharField(max_length=100, blank=True)
+    winner_operation = models.CharField(max_length=100, blank=True)
+    current_statement = models.TextField(blank=True)
+    winner_statement = models.TextField(blank=True)
+    is_known = models.BooleanField(default=False)
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    note = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["table", "fingerprint"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "fingerprint"], name="one_row_a_pair"),
+        ]
+
+    def __str__(self) -> str:
+        current, winner = self.current_operation or "?", self.winner_operation or "?"
+        return f"{current} \N{MULTIPLICATION SIGN} {winner} of table {self.table_id}"
+
+
 class Conflict(models.Model):
     """Two conflicting writes. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
 
@@ -44,6 +73,14 @@ class Conflict(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="conflicts",
+    )
+    statement_pair = models.ForeignKey(  # of aborted writes
+        StatementPair,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="conflicts",
+        db_index=False,
     )
     sequence = models.PositiveIntegerField(null=True, blank=True)  # of the reporting event
     kind = models.CharField(max_length=10, choices=Kind.choices)
@@ -74,6 +111,7 @@ class Conflict(models.Model):
     order_column = models.CharField(max_length=100, blank=True)  # the column of the next two
     shared_low = models.CharField(max_length=64, blank=True)  # of the shared files
     shared_high = models.CharField(max_length=64, blank=True)
+    fixes = models.CharField(max_length=255, blank=True)  # kinds of the remedies that prevent it
     facts = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -93,6 +131,7 @@ class Conflict(models.Model):
                     "wasted_bytes",
                     "current_user_name",
                     "winner_user_name",
+                    "statement_pair",
                 ],
                 name="conflict_sums",
             ),
@@ -105,6 +144,17 @@ class Conflict(models.Model):
                     "wasted_bytes",
                 ],
                 name="conflict_pairs",
+            ),
+            models.Index(  # covers the sums of repeated conflicts, pair by pair
+                fields=[
+                    "statement_pair",
+                    "kind",
+                    "occurred_at",
+                    "wasted_ms",
+                    "wasted_bytes",
+                    "fixes",
+                ],
+                name="conflict_by_statements",
             ),
         ]
         constraints = [

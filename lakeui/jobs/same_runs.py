@@ -25,6 +25,7 @@ from lakeui.jobs.timeline import JobTimeline, PartKind, RunCost, cost_of, span_m
 
 SHOWN = 8
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|(?<![\w.`])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
+_LIST = re.compile(r"\?(?:\s*,\s*\?)+|\(\?\)(?:\s*,\s*\(\?\))+")
 _LOOKED_AT = 300  # runs of the kind on the table: an index has them in order
 _TELLING = 0.2  # of the usual time; less is chance
 ENOUGH_TO_TELL_MS = 1000
@@ -191,8 +192,18 @@ def _iter_part_times(timeline: JobTimeline) -> Iterable[tuple[str, int]]:
 
 def fingerprint_of(kind: str, statement: str, error_code: str = "") -> str:
     """Return a digest that statements share which differ in their numbers and texts alone."""
-    shape = " ".join(_LITERAL.sub("?", statement).split())
+    shape = statement_shape(statement).casefold()
     return sha256(f"{kind}\n{shape}\n{error_code}".encode()).hexdigest()[:16]
+
+
+def statement_shape(statement: str) -> str:
+    """Return a statement with a question mark for each number, text, or list of them."""
+    shape = " ".join(_LITERAL.sub("?", statement).split())
+    return _LIST.sub(_shorten_list, _LIST.sub(_shorten_list, shape))
+
+
+def _shorten_list(match: re.Match[str]) -> str:
+    return "(?)" if match[0].startswith("(") else "?"
 
 
 def _earlier(job: Job) -> Sequence[Job]:

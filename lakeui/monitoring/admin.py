@@ -18,7 +18,7 @@ from lakeui.monitoring.models import (
     Mute,
 )
 
-auditlog.register(Mute, include_fields=["about", "table", "until", "reason"])
+auditlog.register(Mute, include_fields=["about", "table", "statement_pair", "until", "reason"])
 auditlog.register(
     AlertChannel,
     include_fields=[
@@ -37,7 +37,7 @@ auditlog.register(AlertRule, exclude_fields=["created_at", "told_at"])
 
 @admin.register(Mute)
 class MuteAdmin(ReadOnlyAdmin):
-    list_display = ["about", "table", "until", "reason", "muted_by", "muted_at"]
+    list_display = ["label", "table", "until", "reason", "muted_by", "muted_at"]
     list_filter = ["about"]
     search_fields = ["table__name", "reason", "muted_by__username"]
     list_select_related = ["table", "muted_by"]

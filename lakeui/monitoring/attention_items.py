@@ -18,7 +18,7 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.mutes import ActiveMutes
-from lakeui.monitoring.recent_conflicts import DAY, ConflictsOfDay
+from lakeui.monitoring.recent_conflicts import DAY, ConflictsOfDay, TableSums, sum_pairs
 
 NONE = (0,)  # of no row, so that a page asks as often whether there is something or not
 _CHANGES_NO_METADATA = tuple({row.name for row in OPERATIONS if not row.may_change_terms})
@@ -62,15 +62,24 @@ class AttentionRequest:
         return beat_seen_at()
 
     @cached_property
+    def aborted_by_table(self) -> Mapping[int, TableSums]:
+        """Return each table's aborted writes of 24 hours, without those of muted statements."""
+        return exclude_muted_pairs(self.day.by_table, self.muted, self.now)
+
+    @cached_property
     def metadata_conflicts(self) -> Mapping[tuple[int, int], list[Mapping[str, Any]]]:
         """Return the writes of 24 hours that a change of the metadata aborted, by table and version.
 
         Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
         """
-        aborted = visible_conflicts(self.user).filter(
-            kind__in=Conflict.ABORTED_KINDS,
-            occurred_at__gte=self.now - DAY,
-            rule__in=(Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED),
+        aborted = (
+            visible_conflicts(self.user)
+            .filter(
+                kind__in=Conflict.ABORTED_KINDS,
+                occurred_at__gte=self.now - DAY,
+                rule__in=(Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED),
+            )
+            .exclude(statement_pair__in=self.muted.pairs)
         )
         aborted = aborted.exclude(winner_operation__in=_CHANGES_NO_METADATA).order_by("occurred_at")
         grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
@@ -98,6 +107,18 @@ class AttentionRequest:
             row.pk: row
             for row in visible_tables(self.user).defer(*HEAVY).filter(pk__in=pks or NONE)
         }
+
+
+def exclude_muted_pairs(
+    sums: Mapping[int, TableSums], muted: ActiveMutes, now: datetime
+) -> dict[int, TableSums]:
+    """Return the aborted writes of 24 hours by table, without those of muted statements."""
+    left = {table: counts for table, counts in sums.items() if table}
+    for table, hidden in sum_pairs(muted.pairs or NONE, now - DAY).items():
+        if counts := left.get(table):
+            aborted = counts.aborted - hidden.aborted
+            left[table] = TableSums(aborted, 0, counts.wasted_ms - hidden.wasted_ms)
+    return left
 
 
 FoundItems: TypeAlias = tuple[list[AttentionItem], int]

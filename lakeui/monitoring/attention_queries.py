@@ -131,9 +131,9 @@ def _costs_of_day(request: AttentionRequest) -> Mapping[int, TableSums]:
 
     A request for a single condition counts them all.
     """
-    costs = {pk: cost for pk, cost in request.day.by_table.items() if pk}
     if request.is_single:
-        return costs
+        return request.aborted_by_table
+    costs = dict(request.aborted_by_table)
     for (pk, _), changes in _list_costly_changes(request, settings.ATTENTION_METADATA_COST):
         cost, wasted_ms = costs.get(pk, TableSums()), sum(row["wasted_ms"] for row in changes)
         costs[pk] = replace(
@@ -155,7 +155,7 @@ def _select_worst(
 
 
 def _cost_facts(request: AttentionRequest, table_id: int) -> dict[str, int]:
-    cost = request.day.by_table[table_id]
+    cost = request.aborted_by_table[table_id]
     return {"aborted": cost.aborted, "wasted_ms": cost.wasted_ms}
 
 

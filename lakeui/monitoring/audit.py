@@ -25,6 +25,7 @@ from django.utils import timezone
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table, TableGrant, TableKey
+from lakeui.conflicts.models import StatementPair
 from lakeui.jobs.models import Schedule
 from lakeui.monitoring.client_address import client_address
 from lakeui.monitoring.models import AuditedTable, Mute
@@ -32,11 +33,12 @@ from lakeui.monitoring.models import AuditedTable, Mute
 logger = logging.getLogger(__name__)
 _ONE_REFUSAL_IN = timedelta(hours=1)  # of a person, for one reason
 
-OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
+OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute | StatementPair]] = {
     "tablegrant": TableGrant,
     "tablekey": TableKey,
     "schedule": Schedule,
     "mute": Mute,
+    "statementpair": StatementPair,
 }
 """Models whose rows name their table."""
 _PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))

@@ -24,6 +24,7 @@ THINGS = {
     "apitoken": "token",
     "linkedidentity": "linked identity",
     "mute": "muted check",
+    "statementpair": "repeated conflict",
     "alertchannel": "alert channel",
     "alertrule": "alert rule",
     "discovery": "search for tables",

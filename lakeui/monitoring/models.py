@@ -7,17 +7,23 @@ from django.conf import settings
 from django.db import models
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.models import PipelineTransaction
+from lakeui.conflicts.models import PipelineTransaction, StatementPair
 from lakeui.jobs.models import Job
 from lakeui.monitoring.conditions import Condition, condition_choices
 
 
 class Mute(models.Model):
-    """A condition muted until a time: for one table, or for all if none is named."""
+    """A condition muted until a time: for one table, or for all if none is named.
 
-    about = models.CharField(max_length=20)  # a value of `Condition`
+    Or the conflicts of two statements, which then count in no condition; `about` is empty.
+    """
+
+    about = models.CharField(max_length=20, blank=True)  # a value of `Condition`
     table = models.ForeignKey(
         Table, null=True, blank=True, on_delete=models.CASCADE, related_name="mutes"
+    )
+    statement_pair = models.OneToOneField(
+        StatementPair, null=True, blank=True, on_delete=models.CASCADE, related_name="mute"
     )
     until = models.DateTimeField()
     reason = models.CharField(max_length=500, blank=True)
@@ -29,7 +35,11 @@ class Mute(models.Model):
     class Meta:
         ordering = ["until", "id"]
         constraints = [
-            models.UniqueConstraint(fields=["about", "table"], name="one_mute_a_check_and_table"),
+            models.UniqueConstraint(
+                fields=["about", "table"],
+                condition=models.Q(statement_pair__isnull=True),
+                name="one_mute_a_check_and_table",
+            ),
             models.UniqueConstraint(
                 fields=["about"],
                 condition=models.Q(table__isnull=True),
@@ -44,6 +54,8 @@ class Mute(models.Model):
     @property
     def label(self) -> str:
         """The label of the condition."""
+        if self.statement_pair_id:
+            return "Repeated conflicts"
         return str(Condition(self.about).label) if self.about in Condition.values else self.about
 
 

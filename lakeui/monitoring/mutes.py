@@ -1,4 +1,4 @@
-"""Mute conditions that need attention, for one table or for all."""
+"""Mute conditions that need attention, for one table or for all, or a pair's repeated conflicts."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from engine.errors import RequestError
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Table
+from lakeui.conflicts.models import StatementPair
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 
@@ -19,10 +21,11 @@ MOST = 500  # at once
 
 @dataclass(frozen=True, slots=True)
 class ActiveMutes:
-    """The mutes in force: conditions on every table, and conditions on single tables."""
+    """The mutes in force: conditions on every table or on single ones, and pairs of statements."""
 
     checks: frozenset[str] = frozenset()
     tables: dict[str, list[int]] = field(default_factory=dict)
+    pairs: frozenset[int] = frozenset()
 
     def hides(self, condition: Condition) -> bool:
         return condition in self.checks
@@ -34,7 +37,8 @@ class ActiveMutes:
 
 def mutes_now(now: datetime) -> list[Mute]:
     """Return the mutes in force, in the order in which they end."""
-    rows = Mute.objects.filter(until__gt=now).select_related("table", "muted_by")
+    rows = Mute.objects.filter(until__gt=now)
+    rows = rows.select_related("table", "muted_by", "statement_pair")
     return list(rows[:MOST])
 
 
@@ -51,13 +55,15 @@ def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
 def group_mutes(mutes: Iterable[Mute]) -> ActiveMutes:
     """Group mutes by condition: the tables that each hides, or whether it hides all."""
     tables: dict[str, list[int]] = {}
-    whole = set()
+    whole, pairs = set(), set()
     for row in mutes:
-        if row.table_id is None:
+        if row.statement_pair_id is not None:
+            pairs.add(row.statement_pair_id)
+        elif row.table_id is None:
             whole.add(row.about)
         else:
             tables.setdefault(row.about, []).append(row.table_id)
-    return ActiveMutes(frozenset(whole), tables)
+    return ActiveMutes(frozenset(whole), tables, frozenset(pairs))
 
 
 def mute(
@@ -74,16 +80,30 @@ def mute(
     Raises:
         RequestError: the end is past or too far, or too much is muted.
     """
-    if not now < until <= now + LONGEST:
+    row = Mute(about=condition, table=table, until=until, reason=reason, muted_by=by)
+    return _keep_mute(row, Mute.objects.filter(about=condition, table=table), now)
+
+
+def mute_pair(
+    pair: StatementPair, until: datetime, *, by: User, now: datetime, reason: str = ""
+) -> Mute:
+    """Leave the conflicts of two statements out of every condition until then, as `mute` does."""
+    row = Mute(table=pair.table, statement_pair=pair, until=until, reason=reason, muted_by=by)
+    return _keep_mute(row, Mute.objects.filter(statement_pair=pair), now)
+
+
+def _keep_mute(mute: Mute, same: QuerySet[Mute], now: datetime) -> Mute:
+    """Save a mute, in the place of the one in force."""
+    if not now < mute.until <= now + LONGEST:
         msg = "A check can be muted for at most 90 days."
         raise RequestError(msg, "Choose one.", field="until")
     with transaction.atomic():
         Mute.objects.filter(until__lte=now).delete()
-        row = Mute.objects.filter(about=condition, table=table).first()
+        row = same.first()
         if row is None and Mute.objects.count() >= MOST:
             msg = f"{MOST} checks are already muted, which is the limit."
             raise RequestError(msg, "Mute a check on all tables instead.", field="check")
-        row = row or Mute(about=condition, table=table)
-        row.until, row.reason, row.muted_by = until, reason.strip()[:500], by
+        row = row or mute
+        row.until, row.reason, row.muted_by = mute.until, mute.reason.strip()[:500], mute.muted_by
         row.save()
     return row

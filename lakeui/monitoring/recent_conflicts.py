@@ -5,7 +5,7 @@ Their cost is also known by partition, if a conflict names its partitions.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -136,6 +136,16 @@ def _sum_aborted(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Conflict
         wasted_bytes=sum(size for *_, size in by_pair.values()),
         pairs=pairs,
     )
+
+
+def sum_pairs(pairs: Collection[int], since: datetime) -> Mapping[int, TableSums]:
+    """Return the aborted writes of a few pairs of statements, by table."""
+    conflicts = Conflict.objects.filter(
+        statement_pair__in=pairs, kind__in=Conflict.ABORTED_KINDS, occurred_at__gte=since
+    )
+    rows = conflicts.order_by().values_list("statement_pair__table")
+    sums = rows.annotate(n=Count("pk"), ms=Sum("wasted_ms"))
+    return {table: TableSums(n, 0, wasted_ms) for table, n, wasted_ms in sums}
 
 
 def add_resolved_counts(

@@ -12,9 +12,11 @@ from lakeui.catalog.health import Health, has_many_small_files, is_vacuum_due
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from lakeui.jobs.streams import select_stopped_streams
+from lakeui.monitoring.attention_items import exclude_muted_pairs
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import group_mutes, mutes_now
+from lakeui.monitoring.recent_conflicts import TableSums
 
 
 def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
@@ -44,9 +46,12 @@ def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
 
 def select_aborted_tables(aborted_by_table: Mapping[int, int]) -> set[int]:
     """Return the tables with so many aborted writes in a day that they need attention."""
-    muted = group_mutes(mutes_now(timezone.now()))
+    now = timezone.now()
+    muted = group_mutes(mutes_now(now))
     if muted.hides(Condition.ABORTED):
         return set()
     hidden = muted.list_muted_tables(Condition.ABORTED)
+    sums = {pk: TableSums(aborted=count) for pk, count in aborted_by_table.items()}
+    told = exclude_muted_pairs(sums, muted, now)
     many = settings.ATTENTION_ABORTED
-    return {pk for pk, count in aborted_by_table.items() if count >= many and pk not in hidden}
+    return {pk for pk, cost in told.items() if cost.aborted >= many and pk not in hidden}

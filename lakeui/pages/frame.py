@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.access import may, role_of, visible_tables
+from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import Table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.filters import visible_conflicts
@@ -39,6 +40,17 @@ class Frame:
         self.theme = theme_of(request)
         self.read_only = settings.READ_ONLY
         self.installation = settings.INSTALLATION_NAME
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """The names of the ranges that pages offer."""
+        return tuple(RANGES)
+
+    @property
+    def range_query(self) -> str:
+        """The query that keeps the range of this page on the next one; empty if it names none."""
+        name = self._request.GET.get("range")
+        return f"?range={name}" if name in RANGES else ""
 
     @cached_property
     def zone_name(self) -> str:

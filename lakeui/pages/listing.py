@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, QueryDict
 
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.hours import RANGES, TimeRange
 from lakeui.catalog.models import Table
 
 _MOST_COUNTED = 1_000
@@ -150,6 +151,19 @@ def _describe_filter(one: django_filters.Filter, value: str) -> str:
 def _count_up_to_cap(rows: QuerySet[Any]) -> int:
     """Count rows, up to one beyond the cap."""
     return int(rows.order_by()[: _MOST_COUNTED + 1].count())
+
+
+def range_of(request: HttpRequest) -> TimeRange:
+    """Return the range in the address that all panels of a page show; the first if it names none.
+
+    Raises:
+        Http404: there is no such range.
+    """
+    name = request.GET.get("range") or next(iter(RANGES))
+    if name not in RANGES:
+        msg = "Unknown range."
+        raise Http404(msg)
+    return RANGES[name]
 
 
 def one_table(request: HttpRequest) -> Table | None:

@@ -280,7 +280,7 @@ def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
         get_object_or_404(visible_tables(request.user), pk=row.table_id)
     _must_maintain(request, row.table)
     row.delete()
-    messages.success(request, f"{Condition(row.about).label}: told again.")
+    messages.success(request, f"{row.label}: told again.")
     return redirect("attention")
 
 

@@ -10,6 +10,7 @@ from lakeui.pages.conflicts import (
     conflicts,
     explain,
     fixes,
+    repeated,
 )
 from lakeui.pages.jobs import job_form, jobs, schedules, streams
 from lakeui.pages.tables import (
@@ -73,6 +74,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<uuid:pk>/stream/", streams.job_stream, name="job-stream"),
     path("jobs/<uuid:pk>/cancel/", jobs.job_cancel, name="job-cancel"),
     path("jobs/<uuid:pk>/rerun/", jobs.job_rerun, name="job-rerun"),
+    path("conflicts/repeated/", repeated.repeated_list, name="conflict-repeated"),
+    path("conflicts/repeated/<int:pk>/", repeated.repeated_change, name="conflict-repeated-change"),
     path("conflicts/", conflicts.conflict_list, name="conflict-list"),
     path("conflicts/<int:pk>/", conflict.conflict_page, name="conflict"),
     path("conflicts/<int:pk>/rows/", conflict_rows.conflict_rows, name="conflict-rows"),

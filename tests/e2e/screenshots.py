@@ -34,6 +34,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "upload": "/tables/upload/",
         "jobs": "/jobs/",
         "conflicts": "/conflicts/",
+        "repeated": "/conflicts/repeated/?range=30d",
         "exceptions": "/conflicts/exceptions/",
         "search": "/search/?q=sales",
         "schedules": "/schedules/",

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.api.fields import ObjectField, RecordedChoiceField, RecordedField
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.monitoring.alerting.channels import MAX_GROUP_MINUTES, MAX_REPEAT_HOURS, MAX_THRESHOLD
 from lakeui.monitoring.alerting.webhooks import MAX_URL
@@ -227,9 +227,13 @@ class CheckSerializer(serializers.Serializer[Any]):
 
 
 class MuteSerializer(serializers.ModelSerializer[Mute]):
-    """A check muted until then; for every table if none is named."""
+    """A check muted until then; for every table if none is named.
 
-    check_name = serializers.ChoiceField(Condition.choices, source="about")
+    `check_name` is null for a mute of a repeated conflict, `repeated_id`.
+    """
+
+    check_name = RecordedChoiceField(list(Condition), source="about")
+    repeated_id = serializers.IntegerField(source="statement_pair_id", allow_null=True)
     table = serializers.CharField(source="table.name", allow_null=True, default=None)
     reason = RecordedField(allow_null=True)
     muted_by = serializers.CharField(source="muted_by.username", allow_null=True, default=None)
@@ -239,6 +243,7 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
         fields = [
             "id",
             "check_name",
+            "repeated_id",
             "table_id",
             "table",
             "until",

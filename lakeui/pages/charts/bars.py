@@ -5,7 +5,7 @@ with small files hatched.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -274,13 +274,8 @@ def draw_sparkline(
     """Both by the full hour they fell in; `end` is now."""
     first = end.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
     hours = [first + timedelta(hours=i) for i in range(HOURS)]
-    highest = max((commits.get(hour, 0) for hour in hours), default=0) or 1
+    sticks = draw_counts([commits.get(hour, 0) for hour in hours]).sticks
     step = 100 / HOURS
-    sticks = tuple(
-        _stick(i * step, max(12 * commits[hour] / highest, 1.5))
-        for i, hour in enumerate(hours)
-        if commits.get(hour)
-    )
     crosses = tuple(f"{(i + 0.4) * step:.2f}%" for i, hour in enumerate(hours) if aborted.get(hour))
     return Sparkline(
         sticks,
@@ -288,6 +283,17 @@ def draw_sparkline(
         sum(commits.get(hour, 0) for hour in hours),
         sum(aborted.get(hour, 0) for hour in hours),
     )
+
+
+def draw_counts(counts: Sequence[int]) -> Sparkline:
+    """Draw numbers in order, the highest as high as the chart."""
+    step, highest = 100 / max(len(counts), 1), max(counts, default=0) or 1
+    sticks = tuple(
+        _stick(place * step, max(12 * count / highest, 1.5))
+        for place, count in enumerate(counts)
+        if count
+    )
+    return Sparkline(sticks, (), 0, sum(counts))
 
 
 def _stick(x: float, height: float) -> Stick:

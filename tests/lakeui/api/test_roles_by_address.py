@@ -26,6 +26,7 @@ MUTE = {
     "check_name": "small_files",
     "until": f"{timezone.now() + timedelta(days=7):%Y-%m-%dT%H:%MZ}",
 }
+UNMUTED = {"muted_until": None}
 EVENT = {"kind": "begun", "table": "no.such", "txn_id": "1", "sequence": 0}
 EVENTS = {
     "writer": {"application": "nightly"},
@@ -134,6 +135,10 @@ ROWS = [
     ("get", "conflicts/costs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "conflicts/exceptions/", None, (401, 200, 200, 200, 200, 200)),
     ("post", "conflicts/explain/", {"text": "x"}, (401, 200, 200, 200, 200, 200)),
+    ("get", "conflicts/repeated/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "conflicts/repeated/{pair}/", None, (401, 404, 200, 200, 200, 200)),
+    ("patch", "conflicts/repeated/{pair}/", {"is_known": True}, (401, 404, 403, 200, 200, 200)),
+    ("patch", "conflicts/repeated/{pair}/", UNMUTED, (401, 404, 403, 403, 200, 200)),
     ("get", "conflicts/{conflict}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "conflicts/{conflict}/rows/", None, (401, 404, 404, 404, 404, 404)),
     ("post", "conflicts/{conflict}/rows/", None, (401, 404, 404, 404, 404, 404)),
@@ -159,8 +164,10 @@ ROWS = [
 
 def test_the_answer_is_what_the_role_may_get(client_for, table, job, conflict, schedule):
     places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
-        "schedule": schedule.pk
+        "schedule": schedule.pk,
+        "pair": conflict.statement_pair_id,
     }
+    type(conflict).objects.update(occurred_at=timezone.now())  # within the range of its pair
     clients = {who: client_for(who) for who in WHO}
     for method, address, body, statuses in ROWS:
         cache.clear()  # the rates
@@ -184,7 +191,7 @@ def roll_back():
 
 def test_every_address_has_a_row():
     ids = {
-        **dict.fromkeys(("table", "conflict", "schedule"), 1),
+        **dict.fromkeys(("table", "conflict", "schedule", "pair"), 1),
         "job": UUID(int=0),
         "token": UUID(int=0),
     }

@@ -23,6 +23,7 @@ def test_a_parameter_that_means_nothing_is_refused(client_for, table, job, confl
         "job_id": job.pk,
         "upload_id": job.pk,
         "conflict_id": conflict.pk,
+        "pair_id": 1,
         "schedule_id": schedule.pk,
         "token_id": job.pk,
         "session_id": job.pk,

@@ -41,6 +41,7 @@ PAGES = {
     "job": "/jobs/{job}/",
     "job log": "/jobs/{job}/log/",
     "conflicts": "/conflicts/",
+    "repeated conflicts": "/conflicts/repeated/",
     "conflicts of a table": "/conflicts/?table={table}",
     "conflict": "/conflicts/{conflict}/",
     "search": "/search/?q=sales",

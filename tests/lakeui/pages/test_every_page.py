@@ -214,6 +214,7 @@ def test_no_template_holds_what_the_policy_blocks():
 NOT_PAGES = frozenset(
     [
         "conflict-rerun",
+        "conflict-repeated-change",
         "conflict-trials",
         "table-refresh",
         "table-landed",
