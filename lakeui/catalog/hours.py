@@ -35,13 +35,13 @@ class TimeRange:
     span: timedelta
     step: timedelta
 
-    def since(self, now: datetime) -> datetime:
+    def start(self, now: datetime) -> datetime:
         """Return the start of the range."""
         return now - self.span
 
     def columns(self, now: datetime) -> list[datetime]:
         """Return the hours or days of the range, in UTC; the first one may lie in it only partly."""
-        first, step = self.column_of(self.since(now)), self.step
+        first, step = self.column_of(self.start(now)), self.step
         return [first + step * place for place in range((now - first) // step + 1)]
 
     def column_of(self, moment: datetime) -> datetime:

@@ -150,8 +150,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_aborted_writes,
             describe=words.describe_aborted_writes,
-            remedy="Open the table's conflicts. The pair of operations with the most overlaps "
-            "has a suggested fix.",
+            remedy="Open the table's repeated conflicts. The costliest pair of statements comes "
+            "first, with a suggested fix.",
             holds="{ATTENTION_ABORTED} writes aborted on one table in 24 h",
             setting="ATTENTION_ABORTED",
             unit="writes in 24 h",
@@ -161,8 +161,8 @@ CONDITIONS: Mapping[Condition, ConditionRule] = {
             severity=Severity.WARNING,
             find=find_wasted_time,
             describe=words.describe_wasted_time,
-            remedy="Open the table's conflicts. The costliest pair of operations has a "
-            "suggested fix.",
+            remedy="Open the table's repeated conflicts. The costliest pair of statements comes "
+            "first, with a suggested fix.",
             holds="{ATTENTION_WASTED_MINUTES} min wasted by aborted writes to one table in 24 h",
             setting="ATTENTION_WASTED_MINUTES",
             unit="minutes in 24 h",

@@ -104,7 +104,7 @@ def describe_aborted_writes(item: AttentionItem) -> AttentionText:
     return AttentionText(
         title=f"{_plural(count, 'write', 'writes')} aborted in 24 h on {TABLE}",
         text=f"{format_duration(facts['wasted_ms'])} of work wasted. {_why_aborted(table, facts)}",
-        step="Conflicts" if table.row_level_eligible else "Row-level eligibility",
+        step="Repeated conflicts" if table.row_level_eligible else "Row-level eligibility",
         address=_conflicts(table)
         if table.row_level_eligible
         else reverse("table-eligibility", args=[table.pk]),
@@ -117,7 +117,7 @@ def describe_wasted_time(item: AttentionItem) -> AttentionText:
     return AttentionText(
         title=f"{format_duration(facts['wasted_ms'])} of work wasted in 24 h on {TABLE}",
         text=f"{_plural(facts['aborted'], 'write was', 'writes were')} aborted.",
-        step="Conflicts",
+        step="Repeated conflicts",
         address=_conflicts(table),
     )
 
@@ -322,7 +322,7 @@ def _table(item: AttentionItem) -> Table:
 
 
 def _conflicts(table: Table) -> str:
-    return f"{reverse('conflict-list')}?table={table.pk}"
+    return f"{reverse('conflict-repeated')}?table={table.pk}"
 
 
 def _kind(item: AttentionItem) -> str:

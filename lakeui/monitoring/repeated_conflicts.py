@@ -66,7 +66,7 @@ RISING, FALLING, STEADY = TRENDS = ("rising", "falling", "steady")
 
 def select_repeated(user: Person, time_range: TimeRange, now: datetime) -> QuerySet[Any]:
     """Return the sums of each pair in the range, the costliest first: one query of an index."""
-    since = time_range.since(now)
+    since = time_range.start(now)
     return (
         visible_pairs(user)
         .filter(conflicts__kind__in=Conflict.ABORTED_KINDS, conflicts__occurred_at__gte=since)
@@ -135,7 +135,7 @@ def _count_by_column(
     conflicts = Conflict.objects.filter(
         statement_pair__in=list(pairs) or (0,),
         kind__in=Conflict.ABORTED_KINDS,
-        occurred_at__gte=time_range.since(now),
+        occurred_at__gte=time_range.start(now),
     )
     grouped = conflicts.order_by().annotate(column=column)
     rows = grouped.values_list("statement_pair", "column", "fixes").annotate(n=Count("pk"))

@@ -24,12 +24,13 @@ from lakeui.pages.access.account import read_watched_ids, theme_of, zone_of
 
 @dataclass(frozen=True, slots=True)
 class SidebarEntry:
-    """A line of the sidebar."""
+    """A line of the sidebar; `has_range`: its panels show the range in the address."""
 
     name: str
     address: str
     icon: str
     label: str
+    has_range: bool = False
 
 
 class Frame:
@@ -107,9 +108,13 @@ class Frame:
     def extras(self) -> tuple[SidebarEntry, ...]:
         """Pages after the four for daily use."""
         entries = (
-            SidebarEntry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
+            SidebarEntry(
+                "schedule-list", reverse("schedule-list"), "clock", "Schedules", has_range=True
+            ),
             SidebarEntry("explain", reverse("explain"), "term", "Explain an error"),
-            SidebarEntry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
+            SidebarEntry(
+                "monitoring", reverse("monitoring"), "pulse", "Monitoring", has_range=True
+            ),
         )
         trail = SidebarEntry("audit", reverse("audit"), "eye", "Audit log")
         return (*entries, trail) if may(self._request.user, "maintain") else entries

@@ -17,7 +17,10 @@ def find_pair(conflict: Conflict) -> StatementPair | None:
     if conflict.table is None or conflict.kind not in Conflict.ABORTED_KINDS:
         return None
     operations = conflict.current_operation, conflict.winner_operation
-    shapes = statement_shape(_current_statement(conflict)), statement_shape(_winning(conflict))
+    shapes = (
+        statement_shape(_current_statement(conflict)),
+        statement_shape(_winner_statement(conflict)),
+    )
     fingerprint = "-".join(map(fingerprint_of, operations, shapes))
     rows = StatementPair.objects.filter(table=conflict.table, fingerprint=fingerprint)
     if row := rows.first():
@@ -54,7 +57,7 @@ def _current_statement(conflict: Conflict) -> str:
     return own or _render(conflict, conflict.current_operation, conflict.current_predicate)
 
 
-def _winning(conflict: Conflict) -> str:
+def _winner_statement(conflict: Conflict) -> str:
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     winner = facts.get("winner")
     predicate = log_values.predicate(winner) if isinstance(winner, dict) else ""

@@ -49,7 +49,7 @@ COLUMNS = {
 
 
 @login_required
-def repeated_list(request: HttpRequest) -> HttpResponseBase:
+def list_repeated(request: HttpRequest) -> HttpResponseBase:
     now, time_range = timezone.now(), range_of(request)
     pairs = select_repeated(request.user, time_range, now)
     listing = ListPage(request, RepeatedConflictFilter(request.GET, pairs), page_size=25)
@@ -84,7 +84,7 @@ def repeated_list(request: HttpRequest) -> HttpResponseBase:
 
 @require_POST
 @login_required
-def repeated_change(request: HttpRequest, pk: int) -> HttpResponse:
+def change_repeated(request: HttpRequest, pk: int) -> HttpResponse:
     """Store the state of a pair, or mute its conflicts."""
     refuse_when_read_only()
     pairs = visible_pairs(request.user).select_related("table")

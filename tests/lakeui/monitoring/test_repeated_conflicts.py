@@ -26,7 +26,7 @@ def ann(db):
     return make_user("ann", Role.ADMIN)
 
 
-def repeated(user, time_range=DAY):
+def list_repeated(user, time_range=DAY):
     now = timezone.now()
     return describe_repeated(select_repeated(user, time_range, now), user, time_range, now)
 
@@ -63,13 +63,13 @@ def test_conflicts_of_the_same_two_statements_are_one_pair(ann):
     assert StatementPair.objects.count() == 4
     shapes = {
         (one.pair.table.name, one.current_statement): (one.times, one.wasted_ms)
-        for one in repeated(ann)
+        for one in list_repeated(ann)
     }
     assert len(shapes) == 4
     shape = "UPDATE sales.orders SET … WHERE id = ? AND status = ?"
     assert shapes["sales.orders", shape] == (3, 3_000)
     assert ("sales.orders", "UPDATE sales.orders SET a = ? WHERE id = ?") in shapes
-    week = {one.current_statement: one.times for one in repeated(ann, RANGES["7d"])}
+    week = {one.current_statement: one.times for one in list_repeated(ann, RANGES["7d"])}
     assert week[shape] == 4
 
 
@@ -80,12 +80,12 @@ def test_a_pair_tells_its_trend_and_the_fix_suggested_for_the_most(ann):
         make_conflict(table, facts=facts, occurred_at=ago(hours=hours))
     facts = {"remedies": [{"kind": "retry"}, {"kind": "layout"}, {"kind": "deletion_vectors"}]}
     make_conflict(table, facts=facts, occurred_at=ago(hours=20))
-    (one,) = repeated(ann)
+    (one,) = list_repeated(ann)
     assert (one.fix, one.fixed, one.times) == ("deletion_vectors", 3, 3)
     assert "enable deletion vectors" in one.fix_text
     assert one.trend == "rising"
     assert (sum(one.counts), one.counts[-2], len(one.counts)) == (3, 1, 25)
-    (month,) = repeated(ann, RANGES["30d"])
+    (month,) = list_repeated(ann, RANGES["30d"])
     assert sum(month.counts) == 3
 
 
@@ -115,7 +115,7 @@ def test_a_muted_pair_counts_in_no_condition(condition, client, ann):
     assert titles_by_reader(client, condition) == {
         reader: set() for reader in titles_by_reader(client, condition)
     }
-    assert {one.state for one in repeated(ann, RANGES["30d"])} == {"muted"}
+    assert {one.state for one in list_repeated(ann, RANGES["30d"])} == {"muted"}
     assert LogEntry.objects.filter(content_type__model="mute", actor=ann).exists()
 
 
@@ -142,7 +142,7 @@ def test_a_muted_pair_leaves_the_other_conflicts_of_its_table_counted(client, an
 def test_a_team_works_the_list_by_pages_and_rest_and_the_audit_log_names_it(client, ann):
     table = make_table()
     ben, _, stranger = make_user("ben", Role.OPERATOR), make_conflict(table), make_user("eve")
-    (one,) = repeated(ann)
+    (one,) = list_repeated(ann)
     client.force_login(ben)
     address, rest = f"/conflicts/repeated/{one.pair.pk}/", "/api/v1/conflicts/repeated/"
     posted = {"is_known": "on", "assignee": "ben", "note": "see ticket 42"}
@@ -177,7 +177,7 @@ def test_a_team_works_the_list_by_pages_and_rest_and_the_audit_log_names_it(clie
 
 def test_muting_takes_a_maintainer_and_changing_an_operator(client, ann, settings):
     make_conflict(make_table())
-    address = f"/conflicts/repeated/{repeated(ann)[0].pair.pk}/"
+    address = f"/conflicts/repeated/{list_repeated(ann)[0].pair.pk}/"
     for name, role, statuses in (
         ("viewer", Role.VIEWER, (403, 403)),
         ("operator", Role.OPERATOR, (302, 403)),
@@ -201,11 +201,14 @@ def test_a_statement_that_names_hidden_tables_is_hidden(client, ann):
     job = make_job(table, "merge", statement=text)
     make_conflict(table, job=job, current_operation="MERGE", current_predicate="t.id = s.id")
     make_conflict(table, current_operation="DELETE", current_predicate="id = 5")
-    shown = {one.pair.current_operation: one.current_statement for one in repeated(guest)}
+    shown = {one.pair.current_operation: one.current_statement for one in list_repeated(guest)}
     assert shown == {"MERGE": "", "DELETE": "DELETE FROM sales.orders WHERE id = ?"}
     client.force_login(guest)
     for path in ("/conflicts/repeated/", "/conflicts/repeated/?export=csv"):
         answer = client.get(path)
         body = b"".join(answer.streaming_content) if answer.streaming else answer.content
         assert b"secret" not in body
-    assert "secret" in repeated(ann)[0].current_statement + repeated(ann)[1].current_statement
+    assert (
+        "secret"
+        in list_repeated(ann)[0].current_statement + list_repeated(ann)[1].current_statement
+    )
