@@ -6,6 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
+from lakeui.local_stack.demo import find_story
 from lakeui.local_stack.models import DemoStep
 
 _STEPS_NAMED = 2
@@ -24,12 +25,14 @@ def _progress() -> dict[str, Any] | None:
     done = sum(step.state == DemoStep.State.DONE for step in steps)
     failed = next((step for step in steps if step.state == DemoStep.State.FAILED), None)
     running = [step.title for step in steps if step.state == DemoStep.State.RUNNING]
+    finished = done == len(steps) or any(s.state == DemoStep.State.REMOVED for s in steps)
     return {
+        "story": find_story() if finished else {},
         "done": done,
         "total": len(steps),
         "current": _join_titles(running),
         "failed": f"{failed.title}: {failed.message}" if failed else "",
-        "finished": done == len(steps) or any(s.state == DemoStep.State.REMOVED for s in steps),
+        "finished": finished,
     }
 
 

@@ -4,15 +4,20 @@ The steps are rows, and a step and its job are written together: after an interr
 continues.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from engine.errors import EngineError
+from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
+from lakeui.conflicts.conflict_detail.trials import ask_for_trials
+from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_create, request_job
@@ -62,7 +67,14 @@ SCHEDULES: tuple[PlannedSchedule, ...] = (
 """Recurring jobs of `opt-scheduler`, once the lake is full."""
 
 
+_STORY: Mapping[str, tuple[str, Conflict.Kind]] = {
+    "resolved": ("orders-erase-again", Conflict.Kind.RESOLVED),
+    "aborted": ("orders-erase-same", Conflict.Kind.ABORTED),
+}
+"""Parts of the story, by the step and the kind of its conflict."""
+
 State = DemoStep.State
+logger = logging.getLogger(__name__)
 
 
 def prepare() -> None:
@@ -109,7 +121,39 @@ def advance() -> bool:
     running = any(row.state == State.RUNNING for row in rows.values())
     if not running and not DemoStep.objects.exclude(state=State.DONE).exists():
         _plan_schedules()
+        _try_fixes()
     return running
+
+
+def find_story() -> dict[str, int]:
+    """Return the conflicts that the overview leads to, by their place in the story.
+
+    `tried` is the aborted one again, once a worker has tried its fixes.
+    """
+    story: dict[str, int] = {}
+    for part, (key, kind) in _STORY.items():
+        jobs = DemoStep.objects.filter(key=key).values("job")
+        conflict = Conflict.objects.filter(job__in=jobs, kind=kind).first()
+        if conflict is not None:
+            story[part] = conflict.pk
+    if ConflictTrials.objects.filter(
+        conflict=story.get("aborted", 0), read_at__isnull=False
+    ).exists():
+        story["tried"] = story["aborted"]
+    return story
+
+
+def _try_fixes() -> None:
+    """Have the fixes of the story's aborted write tried, once."""
+    conflict = Conflict.objects.filter(
+        pk=find_story().get("aborted", 0), trials__isnull=True
+    ).first()
+    if conflict is None:
+        return
+    try:
+        ask_for_trials(conflict, Reader(User.objects.get(username="lake-admin")))
+    except (EngineError, OperationalError, OSError) as error:
+        logger.warning("The fixes of conflict %s were not tried: %s", conflict.pk, error)
 
 
 def _plan_schedules() -> None:

@@ -2,13 +2,17 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from engine.commands.model import Command
 from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job, Schedule
 from lakeui.local_stack.context import demo as demo_context
 from lakeui.local_stack.demo import ACCOUNTS, SCHEDULES, STEPS, advance, prepare
 from lakeui.local_stack.models import DemoStep
+from tests.lakeui.page_client import PageClient
+from tests.lakeui.people import person
 
 pytestmark = pytest.mark.django_db
 
@@ -91,6 +95,41 @@ def test_a_job_that_was_to_lose_may_lose(lake):
         losers.update(state=Job.State.CONFLICTED)
         end_jobs()
     assert [row.message for row in DemoStep.objects.exclude(state=State.DONE)] == []
+
+
+def test_the_overview_leads_to_a_resolved_and_an_aborted_conflict_and_the_fixes_tried(
+    lake, settings
+):
+    settings.EMBEDDED = True
+    prepare()
+    while advance():
+        end_jobs()
+    client = PageClient()
+    client.force_login(person("viewer", "viewer"))
+    assert 'id="story"' in client.get("/").content.decode()
+    conflicts = {}
+    for key, kind, versions in (
+        ("orders-erase-again", "resolved", (4, 5)),
+        ("orders-erase-same", "aborted", (6, 7)),
+    ):
+        job = DemoStep.objects.get(key=key).job
+        conflicts[kind] = Conflict.objects.create(
+            table=job.table, job=job, kind=kind, occurred_at=timezone.now(),
+            read_version=versions[0], winning_version=versions[1],
+        )  # fmt: skip
+    assert advance() is False
+    trials = ConflictTrials.objects.get(conflict=conflicts["aborted"])
+    addresses = [f"/conflicts/{conflict.pk}/" for conflict in conflicts.values()]
+    links = [f'href="{address}"' for address in (*addresses, f"{addresses[1]}#trials")]
+    page = client.get("/").content.decode()
+    assert [link in page for link in links] == [True, True, False]
+    ConflictTrials.objects.update(read_at=timezone.now())
+    assert advance() is False
+    page = client.get("/").content.decode()
+    assert [link in page for link in links] == [True, True, True]
+    assert ConflictTrials.objects.get().asked_at == trials.asked_at, "tried once"
+    client.force_login(person("stranger"))
+    assert 'id="story"' not in client.get("/").content.decode()
 
 
 def test_pages_can_show_how_far_it_is(lake, rf, settings):
