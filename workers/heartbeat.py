@@ -30,6 +30,16 @@ from lakeui.jobs.models import JobAttempt, JobEvent, JobStage
 from lakeui.jobs.spark_stages import SparkStage, longest
 from workers import spark_session
 
+logger = logging.getLogger(__name__)
+_TICK_S = 0.5
+_SLOW_MS = 5_000
+_SLOW_TIMES = 5
+_MAX_PLACES = 40  # further steps get no row
+_STAGE_KEY = ("attempt", "place")
+_STAGE_FIELDS = tuple(
+    field.name for field in JobStage._meta.fields if field.name not in ("id", *_STAGE_KEY)
+)
+
 START, SYNC = "start", "sync"  # before the operation, and after it
 _NAME, _FOUND, _UNIT = 100, 200, 30
 
@@ -194,17 +204,6 @@ class Stages:
 
     def _iter_attempt(self, attempt: int) -> Iterator[StepProgress]:
         return (stage for stage in self._stages if stage.attempt == attempt)
-
-
-logger = logging.getLogger(__name__)
-_TICK_S = 0.5
-_SLOW_MS = 5_000
-_SLOW_TIMES = 5
-_MAX_PLACES = 40  # further steps get no row
-_STAGE_KEY = ("attempt", "place")
-_STAGE_FIELDS = tuple(
-    field.name for field in JobStage._meta.fields if field.name not in ("id", *_STAGE_KEY)
-)
 
 
 class StageRows:

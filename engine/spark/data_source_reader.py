@@ -43,6 +43,23 @@ _BATCH_ROWS = 65_536
 _PARTITION_BYTES = 64 * 1024 * 1024
 _OPEN_COST_BYTES = 4 * 1024 * 1024
 
+_COMPARISONS: Mapping[type[spark_filters.Filter], str] = {
+    spark_filters.EqualTo: "=",
+    spark_filters.EqualNullSafe: "<=>",
+    spark_filters.GreaterThan: ">",
+    spark_filters.GreaterThanOrEqual: ">=",
+    spark_filters.LessThan: "<",
+    spark_filters.LessThanOrEqual: "<=",
+    spark_filters.StringStartsWith: "startswith",
+}
+_PYTHON_TYPES: Mapping[Any, type] = {
+    **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), int),
+    STRING: str,
+    BOOLEAN: bool,
+    DATE: date,
+    DOUBLE: float,
+}
+
 
 @dataclass(frozen=True)
 class FileShape:
@@ -187,24 +204,6 @@ def convert_to_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordB
     return itertools.chain.from_iterable(
         batch for batch in [table.to_batches(max_chunksize=_BATCH_ROWS)]
     )
-
-
-_COMPARISONS: Mapping[type[spark_filters.Filter], str] = {
-    spark_filters.EqualTo: "=",
-    spark_filters.EqualNullSafe: "<=>",
-    spark_filters.GreaterThan: ">",
-    spark_filters.GreaterThanOrEqual: ">=",
-    spark_filters.LessThan: "<",
-    spark_filters.LessThanOrEqual: "<=",
-    spark_filters.StringStartsWith: "startswith",
-}
-_PYTHON_TYPES: Mapping[Any, type] = {
-    **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), int),
-    STRING: str,
-    BOOLEAN: bool,
-    DATE: date,
-    DOUBLE: float,
-}
 
 
 def to_condition(filter_: spark_filters.Filter, schema: StructType) -> Expression | None:

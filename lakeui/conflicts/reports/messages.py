@@ -40,6 +40,49 @@ _SPAN = 6_000  # a message's details are searched up to here after its first sig
 _IS_BLIND = "is a blind append, which counts at Serializable"
 _ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGINE, Source.TRINO})
 
+_OURS = r"\b[Vv]ersion \d{1,18} \([^)]{1,60}\)"
+_VALUE = r"\w{1,100}=[^\s,;()\[\]]{1,200}"
+
+PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "table": (
+        rf"{_OURS} of (\S{{1,300}})",
+        r"\b(?:to|from|in) (?:the )?table (.{1,300}?) \(?committed at version",
+    ),
+    "winning_version": (
+        r"committed at version (\d{1,18})",
+        r"\bVersion (\d{1,18}) \([A-Z]",
+        r"\bversion:? (\d{1,18}) already exists",
+        r"\bVersionAlreadyExists\((\d{1,18})\)",
+        r"existing table version:? (\d{1,18})",
+        r"actual version: (\d{1,18})",
+        r"_delta_log/0{0,19}(\d{1,18})\.json",
+    ),
+    "winner_operation": (
+        r"\bVersion \d{1,18} \(([A-Z][A-Z ]{1,60})\)",
+        r"(?i:a concurrent) ([A-Za-z][A-Za-z ]{1,60}?) (?:added|deleted) data",
+    ),
+    "read_version": (
+        r"reading version (\d{1,18})",
+        r"Commit started at version: (\d{1,18})",
+        r"Expected transaction log version: (\d{1,18})",
+    ),
+    "current_operation": (r"\bthis ([A-Z][A-Z ]{1,30}), reading version",),
+    "partitions": (
+        r"\bpartition(?:s|\(s\))? ((?:\[[^\]]{1,300}\](?:, ?)?){1,50})",
+        r"\b\d+ files? in (\w+=.{1,500}?) that this ",
+        rf"\bpartition(?:s|\(s\))? \(?({_VALUE}(?:(?:, ?|/){_VALUE}){{0,20}})",
+    ),
+    "winner_rows": (
+        r'"numTargetRowsInserted"\s{0,9}:\s{0,9}"?([1-9]\d{0,17})\b',
+        r'"numOutputRows"\s{0,9}:\s{0,9}"?([1-9]\d{0,17})\b',
+    ),
+    "file": (r"\(for example (.{1,1000}?)(?: in partition .{0,300}?)?\) by a concurrent",),
+}
+_STREAM = re.compile(
+    r"\bQuery (?:\[|(\S{1,120}) (?:\[id = |terminated with))"
+    r"|\b(StreamingQueryException|MicroBatchExecution)\b"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedConflict:
@@ -273,50 +316,6 @@ def _iter_other_signs(flat: str, pasted: str) -> Iterator[str]:
     for words, sign in OTHER_SIGNS:
         if match := sign.search(flat) or sign.search(pasted):
             yield words.format(*match.groups())
-
-
-_OURS = r"\b[Vv]ersion \d{1,18} \([^)]{1,60}\)"
-_VALUE = r"\w{1,100}=[^\s,;()\[\]]{1,200}"
-
-PATTERNS: Mapping[str, tuple[str, ...]] = {
-    "table": (
-        rf"{_OURS} of (\S{{1,300}})",
-        r"\b(?:to|from|in) (?:the )?table (.{1,300}?) \(?committed at version",
-    ),
-    "winning_version": (
-        r"committed at version (\d{1,18})",
-        r"\bVersion (\d{1,18}) \([A-Z]",
-        r"\bversion:? (\d{1,18}) already exists",
-        r"\bVersionAlreadyExists\((\d{1,18})\)",
-        r"existing table version:? (\d{1,18})",
-        r"actual version: (\d{1,18})",
-        r"_delta_log/0{0,19}(\d{1,18})\.json",
-    ),
-    "winner_operation": (
-        r"\bVersion \d{1,18} \(([A-Z][A-Z ]{1,60})\)",
-        r"(?i:a concurrent) ([A-Za-z][A-Za-z ]{1,60}?) (?:added|deleted) data",
-    ),
-    "read_version": (
-        r"reading version (\d{1,18})",
-        r"Commit started at version: (\d{1,18})",
-        r"Expected transaction log version: (\d{1,18})",
-    ),
-    "current_operation": (r"\bthis ([A-Z][A-Z ]{1,30}), reading version",),
-    "partitions": (
-        r"\bpartition(?:s|\(s\))? ((?:\[[^\]]{1,300}\](?:, ?)?){1,50})",
-        r"\b\d+ files? in (\w+=.{1,500}?) that this ",
-        rf"\bpartition(?:s|\(s\))? \(?({_VALUE}(?:(?:, ?|/){_VALUE}){{0,20}})",
-    ),
-    "winner_rows": (
-        r'"numTargetRowsInserted"\s{0,9}:\s{0,9}"?([1-9]\d{0,17})\b',
-        r'"numOutputRows"\s{0,9}:\s{0,9}"?([1-9]\d{0,17})\b',
-    ),
-    "file": (r"\(for example (.{1,1000}?)(?: in partition .{0,300}?)?\) by a concurrent",),
-}
-_STREAM = re.compile(
-    r"\bQuery (?:\[|(\S{1,120}) (?:\[id = |terminated with))"
-    r"|\b(StreamingQueryException|MicroBatchExecution)\b"
-)
 
 
 def find_fact(fact: str, message: str) -> str | None:

@@ -64,16 +64,6 @@ _Dataset = TypeVar("_Dataset", bound=Dataset)
 
 Type = LineageEvent.Type
 
-
-def _own_version() -> str:
-    try:
-        return version("lakeui")
-    except PackageNotFoundError:  # run from its sources
-        return "0"
-
-
-OWN_VERSION = _own_version()
-PRODUCER = f"urn:lakeui:{OWN_VERSION}"
 _MAX_SQL = 100_000
 _MAX_ERROR = 2_000  # as over REST
 _ENDS_OF_JOBS: Mapping[str, Type] = {
@@ -89,6 +79,17 @@ _ENDS_OF_TRANSACTIONS: Mapping[str, Type] = {
     _STATES.ABORTED: Type.FAIL,
     _STATES.FAILED: Type.FAIL,
 }
+
+
+def _own_version() -> str:
+    try:
+        return version("lakeui")
+    except PackageNotFoundError:  # run from its sources
+        return "0"
+
+
+OWN_VERSION = _own_version()
+PRODUCER = f"urn:lakeui:{OWN_VERSION}"
 
 
 @dataclass(kw_only=True)

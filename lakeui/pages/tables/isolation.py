@@ -63,68 +63,6 @@ from lakeui.jobs.streams import streams_reading
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 
-MAX_CLUSTERING_COLUMNS = 4
-COLUMNS_SUGGESTED = 200
-_SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))
-
-
-@dataclass(frozen=True, slots=True)
-class WantedSettings:
-    """The requested settings, and their form. `problem` is an impossible request, in words."""
-
-    proposal: Proposal
-    level: str
-    vectors: bool
-    row_tracking: bool
-    clustering: str
-    problem: str
-
-
-def parse_wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
-    """Return the settings in the address; the table's own if there are none.
-
-    Raises:
-        Http404: there is no such level or switch.
-    """
-    level = request.GET.get("level", "")
-    switches = {name: request.GET.get(name, "") for name, _ in _SWITCHES}
-    if (level and level not in PROMISES) or any(
-        text not in ("", "true", "false") for text in switches.values()
-    ):
-        msg = "Unknown setting."
-        raise Http404(msg)
-    asked = {LEVEL: level} | {prop: switches[name] for name, prop in _SWITCHES}
-    columns, problem = _columns(request, table)
-    properties = {name: value for name, value in asked.items() if value}
-    now = ", ".join(table.clustering_columns)
-    return WantedSettings(
-        proposal=proposal_of(table, properties, columns),
-        level=level or table.isolation_level,
-        vectors=_switch(switches["vectors"], table.deletion_vectors),
-        row_tracking=_switch(switches["row_tracking"], table.row_tracking),
-        clustering=request.GET.get("clustering", now)[:500],
-        problem=problem,
-    )
-
-
-def _switch(text: str, now: bool) -> bool:
-    return text == "true" if text else now
-
-
-def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None, str]:
-    """Return the columns to cluster by, None without a request; and the problem with them."""
-    if "clustering" not in request.GET:
-        return None, ""
-    names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
-    top = top_names(table)
-    unknown = [name for name in names if name not in top]
-    if unknown:
-        return None, f"There is no top-level column {unknown[0][:100]}."
-    if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):
-        return None, f"Use at most {MAX_CLUSTERING_COLUMNS} different columns."
-    return names, ""
-
-
 RULE_TEXTS = {
     Verdict.NEVER: "No check finds a conflict, regardless of the rows. Both commit.",
     Verdict.SAME_ROW: "Each file that both change is compared row by row: the positions that the later "
@@ -168,6 +106,24 @@ _REORDERED_EXPORTED: Mapping[str, Callable[[OutOfOrderRow], Any]] = {
     "rows_at_most": lambda row: row.rows_at_most,
     "at": lambda row: row.at,
 }
+
+MAX_CLUSTERING_COLUMNS = 4
+COLUMNS_SUGGESTED = 200
+_SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSettings:
+    """The requested settings, and their form. `problem` is an impossible request, in words."""
+
+    proposal: Proposal
+    level: str
+    vectors: bool
+    row_tracking: bool
+    clustering: str
+    problem: str
 
 
 @login_required
@@ -364,9 +320,6 @@ def _twin(request: HttpRequest, table: Table) -> str:
     return f"{below}/isolation/?{urlencode(asked)}" if asked else f"{below}/isolation/"
 
 
-_SHOWN = 3
-
-
 @dataclass(frozen=True, slots=True)
 class PairConflicts:
     """The latest aborted and resolved conflicts; `address` lists them all."""
@@ -403,3 +356,48 @@ def _latest(conflicts: QuerySet[Conflict]) -> tuple[Conflict, ...]:
     how = KeyTextTransform("how", "facts")
     rows = conflicts.defer("facts").annotate(how=how).order_by("-occurred_at", "-id")
     return tuple(rows[:_SHOWN])
+
+
+def parse_wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
+    """Return the settings in the address; the table's own if there are none.
+
+    Raises:
+        Http404: there is no such level or switch.
+    """
+    level = request.GET.get("level", "")
+    switches = {name: request.GET.get(name, "") for name, _ in _SWITCHES}
+    if (level and level not in PROMISES) or any(
+        text not in ("", "true", "false") for text in switches.values()
+    ):
+        msg = "Unknown setting."
+        raise Http404(msg)
+    asked = {LEVEL: level} | {prop: switches[name] for name, prop in _SWITCHES}
+    columns, problem = _columns(request, table)
+    properties = {name: value for name, value in asked.items() if value}
+    now = ", ".join(table.clustering_columns)
+    return WantedSettings(
+        proposal=proposal_of(table, properties, columns),
+        level=level or table.isolation_level,
+        vectors=_switch(switches["vectors"], table.deletion_vectors),
+        row_tracking=_switch(switches["row_tracking"], table.row_tracking),
+        clustering=request.GET.get("clustering", now)[:500],
+        problem=problem,
+    )
+
+
+def _switch(text: str, now: bool) -> bool:
+    return text == "true" if text else now
+
+
+def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None, str]:
+    """Return the columns to cluster by, None without a request; and the problem with them."""
+    if "clustering" not in request.GET:
+        return None, ""
+    names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
+    top = top_names(table)
+    unknown = [name for name in names if name not in top]
+    if unknown:
+        return None, f"There is no top-level column {unknown[0][:100]}."
+    if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):
+        return None, f"Use at most {MAX_CLUSTERING_COLUMNS} different columns."
+    return names, ""

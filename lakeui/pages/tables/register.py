@@ -40,6 +40,9 @@ from lakeui.pages.table_head import visible_table
 
 MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
+_SHOWN = 500
+_RECENT = 5
+
 
 class RegisterForm(forms.Form):
     uri = forms.CharField(
@@ -189,10 +192,6 @@ def _request(request: HttpRequest, given: dict[str, Any]) -> Job:
         requested_by=request.user,  # type: ignore[arg-type]  # signed in
         description=given["description"],
     )
-
-
-_SHOWN = 500
-_RECENT = 5
 
 
 class DiscoverForm(forms.Form):
