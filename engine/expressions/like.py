@@ -8,25 +8,16 @@ backtracking. Arrow's RE2 does not backtrack and gets the pattern unchanged.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from engine.errors import ExpressionError
-from engine.expressions.regex import REGEX, regex_for_spark
-from engine.expressions.spark_rewrites import (
-    ORDERED,
-    comparison_for_spark,
-    membership_for_spark,
-    negation_for_spark,
-)
 from engine.expressions.tree import Call, Expression, Literal
 from engine.schema.types import BOOLEAN, INTEGER, STRING
 
 LIKE = frozenset({"like", "ilike"})
 MAX_WILDCARDS = 500
 """Limit per pattern: java.util.regex needs a stack frame for each wildcard."""
-FOR_SPARK = frozenset({"rlike", "regexp_replace", "raise_error"})
-"""Spark functions used by `adapt_to_spark` that no text may call."""
 
 _ESCAPE = "\\"
 _BEGIN, _NEXT_PIECE, _END = r"(?s)\A(?>", ")(?>.*?", r"\z)"
@@ -83,29 +74,7 @@ def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
     return rf"\A{_translate_pattern(pattern, escape, wildcards)}\z"
 
 
-def adapt_to_spark(expression: Expression) -> Expression:
-    """Rewrite the parts of an expression Spark would compute differently, or too slowly.
-
-    Applied to its own result, it changes nothing.
-    """
-    return call_for_spark(expression) if isinstance(expression, Call) else expression
-
-
-def call_for_spark(call: Call) -> Call:
-    """Rewrite a call so that Spark follows SQL and matches patterns without backtracking."""
-    made = replace(call, arguments=tuple(adapt_to_spark(argument) for argument in call.arguments))
-    if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
-        return regex_for_spark(made)
-    if made.function in ORDERED:
-        return comparison_for_spark(made)
-    if made.function == "negative":
-        return negation_for_spark(made)
-    if made.function == "in":
-        return membership_for_spark(made)
-    return _adapt_like(made) if made.function in LIKE else made
-
-
-def _adapt_like(call: Call) -> Call:
+def like_for_spark(call: Call) -> Call:
     """Turn LIKE into RLIKE, unless Spark compares bytes for its pattern or the pattern is null."""
     value, pattern = call.arguments[:2]
     escape = _escape_of(call.arguments)

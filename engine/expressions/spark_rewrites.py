@@ -8,18 +8,46 @@ Spark's analyzer replaces a comparison of a whole number with a DECIMAL constant
 TRUE or FALSE for every row, including NULL: `DELETE … WHERE i < 9223372036854775808` would delete
 the rows whose `i` is NULL. A cast prevents this. Spark also negates a DECIMAL of more than 34
 digits by rounding it to 34.
+
+Patterns are matched without backtracking: see `like` and `regex`.
 """
 
 from dataclasses import replace
 
+from engine.expressions.like import LIKE, like_for_spark
+from engine.expressions.regex import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
 from engine.expressions.types import FLOATS, INTEGRALS, common_type
 from engine.schema.types import BOOLEAN, STRING, DecimalType
 
+FOR_SPARK = frozenset({"rlike", "regexp_replace", "raise_error"})
+"""Spark functions used by `adapt_to_spark` that no text may call."""
 ORDERED = frozenset({"<", "<=", ">", ">="})
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 _MOST_DIGITS = 34
+
+
+def adapt_to_spark(expression: Expression) -> Expression:
+    """Rewrite the parts of an expression Spark would compute differently, or too slowly.
+
+    Applied to its own result, it changes nothing.
+    """
+    return call_for_spark(expression) if isinstance(expression, Call) else expression
+
+
+def call_for_spark(call: Call) -> Call:
+    """Rewrite a call so that Spark follows SQL and matches patterns without backtracking."""
+    made = replace(call, arguments=tuple(adapt_to_spark(argument) for argument in call.arguments))
+    if made.function in REGEX and (made.function != "regexp_replace" or len(made.arguments) == 4):
+        return regex_for_spark(made)
+    if made.function in ORDERED:
+        return comparison_for_spark(made)
+    if made.function == "negative":
+        return negation_for_spark(made)
+    if made.function == "in":
+        return membership_for_spark(made)
+    return like_for_spark(made) if made.function in LIKE else made
 
 
 def membership_for_spark(call: Call) -> Call:

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as spark_types
 
 from engine.errors import ExpressionError
-from engine.expressions.like import adapt_to_spark
 from engine.expressions.render import to_sql
+from engine.expressions.spark_rewrites import adapt_to_spark
 from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import Call, Expression, SparkExpression
 from engine.expressions.tree import Column as ColumnOfRow

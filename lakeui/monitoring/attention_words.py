@@ -13,8 +13,8 @@ from lakeui.catalog.units import (
     format_bytes,
     format_count,
     format_duration,
-    plain_condition,
 )
+from lakeui.conflicts.statements.text import plain_condition
 from lakeui.monitoring.attention_items import AttentionItem
 
 TABLE = "{table}"  # stands in a title for the table's name, which pages link

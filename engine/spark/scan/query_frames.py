@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
 from engine.expressions.functions import FUNCTIONS
-from engine.expressions.like import FOR_SPARK, adapt_to_spark, call_for_spark
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import (
     Aggregate,
@@ -37,6 +36,7 @@ from engine.expressions.queries.plan import (
 from engine.expressions.queries.pushdown import conditions_of_scans
 from engine.expressions.queries.subquery_places import push_not_down, refuse_in
 from engine.expressions.render import to_sql
+from engine.expressions.spark_rewrites import FOR_SPARK, adapt_to_spark, call_for_spark
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
 from engine.spark.columns import column, quote_column, to_column, to_spark_type

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from engine.commands.names import name_sql
 from engine.conflicts.reads import SUBQUERY, row_obstacle, value_obstacle
 from engine.errors import EngineError
 from engine.expressions.parse import parse_condition, parse_expression
@@ -46,6 +47,11 @@ _SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 """The names of a statement's target, and of its source."""
 _USUAL: Names = (_TARGETS, _SOURCES)
+
+_NOT_TYPED = re.compile(
+    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")|`([A-Za-z_]\w*)`|(?<=\w)#\d{1,12}L?\b"
+)
+"""Texts, which stay; backticks around plain names and Spark's column numbers, which are removed."""
 
 
 def statement_text(table: str, operation: str, parameters: Mapping[str, Any], where: str) -> str:
@@ -226,6 +232,20 @@ def _conjuncts(text: str) -> Iterator[str]:
             yield text[start : match.start()]
             start = match.end()
     yield text[start:]
+
+
+def plain_condition(text: str) -> str:
+    """Return a condition as people write it, without Spark's backticks and numbers around names.
+
+    Backticks stay around a name that needs them: one of other letters, or a word of SQL.
+    """
+    return _NOT_TYPED.sub(_restore_name, text)
+
+
+def _restore_name(match: re.Match[str]) -> str:
+    if match[1]:
+        return match[1]
+    return name_sql(match[2]) if match[2] else ""
 
 
 def statement_kind(

@@ -23,6 +23,7 @@ from lakeui.catalog.health import Health
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
 from lakeui.conflicts.replay.overlaps import WriteOutcome
+from lakeui.conflicts.statements.text import plain_condition
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.pages import file_names, moments, operations
 from lakeui.pages.moments import NOT_RECORDED
@@ -83,6 +84,15 @@ SIGNS: Mapping[str, str] = {
 """The mark before a state."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred
+_WORD = re.compile(r"\s*(?:'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|[^\s'`]+)+")
+_SHORTEST = 8
+_LONGEST = 1000
+_SHORT_REASONS = {
+    "partitioned": "partitioned",
+    "identity": "identity",
+    "eletionVectors": "DVs off",
+    "eletion vectors off": "DVs off",
+}
 
 
 @register.filter("is")
@@ -353,13 +363,53 @@ def place(number: float) -> str:
 
 
 register.filter("file_head", file_names.file_head)
-register.filter("short_reason", units.short_reason)
-register.filter("short_vectors", units.short_vectors)
-register.filter("short_operation", units.short_operation)
-register.filter("plain_condition", units.plain_condition)
-register.filter("short_condition", units.short_condition)
-register.filter("short_text", units.short_text)
-register.filter("check_head", units.check_head)
+register.filter("plain_condition", plain_condition)
+
+
+@register.filter
+def short_reason(reason: str) -> str:
+    """Shorten the reason why a table has no row-level concurrency."""
+    short = (text for sign, text in _SHORT_REASONS.items() if sign in reason)
+    return next(short, reason[:24] or "no")
+
+
+@register.filter
+def short_vectors(reason: str) -> str:
+    """Shorten a reason: DVs for deletion vectors."""
+    return reason.replace("deletion vectors", "DVs")
+
+
+@register.filter
+def short_operation(name: str) -> str:
+    """Shorten an operation's name for a narrow column."""
+    return name.replace("OPTIMIZE ZORDER BY", "ZORDER BY")
+
+
+@register.filter
+def check_head(operation: str) -> str:
+    """Shorten an operation for the head of a narrow column of checks: the first word is enough."""
+    first, _, rest = operation.partition(" ")
+    return operation if len(operation) <= 9 or not rest else first
+
+
+@register.filter
+def short_condition(text: str, length: int) -> str:
+    """Return the start of a condition, cut between its words and never inside a text."""
+    return short_text(plain_condition(text), length)
+
+
+@register.filter
+def short_text(text: str, length: int) -> str:
+    """Return the start of a text with statements, cut as `short_condition` cuts."""
+    if len(text) <= length:
+        return text
+    end = 0
+    for match in _WORD.finditer(text):
+        if match.end() > length - 2 and end >= _SHORTEST:
+            break
+        end = match.end()
+    end = min(end, max(length, _LONGEST))  # a literal may be of any size
+    return text if end >= len(text) else f"{text[:end]} …"
 
 
 @register.filter

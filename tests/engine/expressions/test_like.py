@@ -5,9 +5,10 @@ import pytest
 
 from engine.errors import ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.like import LIKE, MAX_WILDCARDS, adapt_to_spark
+from engine.expressions.like import LIKE, MAX_WILDCARDS
 from engine.expressions.parse import parse_condition
 from engine.expressions.render import quote_string
+from engine.expressions.spark_rewrites import adapt_to_spark
 from engine.expressions.tree import Call, walk
 from engine.schema.types import STRING, StructField, StructType
 from tests.engine.expressions.like_model import matches, patterns, replace_escape, texts

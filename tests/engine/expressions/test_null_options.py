@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_condition
 from engine.expressions.render import to_sql
+from engine.expressions.spark_rewrites import adapt_to_spark
 from engine.schema.types import DOUBLE, LONG, StructField, StructType
 from engine.spark.columns import to_column
 

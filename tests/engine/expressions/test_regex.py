@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ExpressionError
-from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_expression
 from engine.expressions.regex import MAX_TEXT, limit_pattern
 from engine.expressions.render import to_sql
+from engine.expressions.spark_rewrites import adapt_to_spark
 from engine.schema.types import STRING, StructField, StructType
 
 SCHEMA = StructType((StructField("s", STRING),))

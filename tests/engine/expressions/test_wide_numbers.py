@@ -5,9 +5,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from engine.expressions.like import adapt_to_spark
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
+from engine.expressions.spark_rewrites import adapt_to_spark
 from engine.schema.types import LONG, DecimalType, StructField, StructType
 from engine.spark.columns import to_column
 

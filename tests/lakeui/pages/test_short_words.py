@@ -2,7 +2,8 @@
 
 import pytest
 
-from lakeui.catalog.units import plain_condition, short_condition, short_text
+from lakeui.conflicts.statements.text import plain_condition
+from lakeui.pages.templatetags.lake import short_condition, short_text
 
 
 @pytest.mark.parametrize(
