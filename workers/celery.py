@@ -21,10 +21,10 @@ app.conf.broker_transport_options |= {"socket_timeout": 30}  # no caller waits f
 app.conf.imports = (
     "workers.jobs",
     "workers.mirror",
-    "workers.maintenance",
+    "workers.periodic_tasks",
     "workers.preview",
     "workers.reads",
-    "workers.conflict_trials",
+    "workers.conflicts",
     "workers.report",
 )
 

@@ -24,9 +24,9 @@ from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.models import Conflict, Erasure
+from lakeui.jobs.earlier_runs import fingerprint_of
 from lakeui.jobs.filters import redact_job, redact_schedule, visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
-from lakeui.jobs.same_runs import fingerprint_of
 from lakeui.jobs.streams import select_stopped_streams
 from lakeui.jobs.turns import BEAT_SILENCE
 from lakeui.monitoring.attention_items import NONE, AttentionItem, AttentionRequest, FoundItems

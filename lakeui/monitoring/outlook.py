@@ -36,9 +36,9 @@ from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import decode_commit_text
 from lakeui.conflicts.statements.operations import JobSide
 from lakeui.jobs.command_rules import command_of
+from lakeui.jobs.earlier_runs import UsualRun, usual_run, usual_runs
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.row_impact import asks_name, row_impact
-from lakeui.jobs.same_runs import UsualRun, usual_run, usual_runs
 from lakeui.jobs.writers import active_jobs, schedules_changing
 
 PAIR_DAYS = 30

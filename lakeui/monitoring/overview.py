@@ -25,9 +25,9 @@ from lakeui.catalog.health import Health
 from lakeui.catalog.hours import UtcHour, commits_since, growth_since, hour_named
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.models import Pipeline
+from lakeui.jobs.earlier_runs import UsualRun, usual_runs_of
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job, JobAttempt, Schedule
-from lakeui.jobs.same_runs import UsualRun, usual_runs_of
 from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.recent_conflicts import (
     DAY,

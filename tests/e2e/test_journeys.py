@@ -28,7 +28,7 @@ from tests.e2e.test_every_page import LEGIBLE, RULES
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
 from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.factories import make_commit, make_job, make_table
-from workers.conflict_trials import try_fixes
+from workers.conflicts import try_fixes
 from workers.preview import preview_table
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]

@@ -20,8 +20,8 @@ from lakeui.conflicts.conflict_detail.both_sides import (
 from lakeui.conflicts.costs import keep
 from lakeui.conflicts.models import Conflict, ConflictRows
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
-from workers import conflict_trials
-from workers.conflict_trials import read_conflict_rows
+from workers import conflicts
+from workers.conflicts import read_conflict_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -132,6 +132,6 @@ def test_rows_that_are_forgotten_while_they_are_read_stay_forgotten(conflict, br
         ConflictRows.objects.all().delete()
         return read_rows_at(*args)
 
-    monkeypatch.setattr(conflict_trials, "read_rows_at", forget_and_read)
+    monkeypatch.setattr(conflicts, "read_rows_at", forget_and_read)
     read_conflict_rows(asked.pk)
     assert not ConflictRows.objects.exists()

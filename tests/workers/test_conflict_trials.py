@@ -16,8 +16,8 @@ from lakeui.conflicts.models import Conflict, ConflictTrials
 from lakeui.jobs.models import Job
 from tests.lakeui.conflicts.aborted_jobs import create_aborted_job
 from tests.lakeui.people import person as make_person
-from workers import conflict_trials
-from workers.conflict_trials import try_fixes
+from workers import conflicts
+from workers.conflicts import try_fixes
 
 pytestmark = pytest.mark.django_db
 APART = "UPDATE t SET n = 7 WHERE id >= 2 AND id < 5"
@@ -73,13 +73,13 @@ def test_an_answer_to_who_asked_before_takes_nobodys_place(
 ):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     trials = ask_for_trials(conflict, reader, "id >= 10")
-    real = conflict_trials.try_write
+    real = conflicts.try_write
 
     def ask_anew(*given, **named):
         ask_for_trials(conflict, reader, "id >= 11")
         return real(*given, **named)
 
-    monkeypatch.setattr(conflict_trials, "try_write", ask_anew)
+    monkeypatch.setattr(conflicts, "try_write", ask_anew)
     try_fixes(trials.pk)
     trials.refresh_from_db()
     assert (trials.condition, trials.answers, trials.read_at) == ("id >= 11", {}, None)

@@ -21,7 +21,7 @@ from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.timeline import HOLDING, WAITING, cost_of
 from tests.services import WorkerProcess, point_celery_to, wait_until
-from workers.maintenance import sweep_leases
+from workers.periodic_tasks import sweep_leases
 from workers.rehearsal import announce_end
 
 pytestmark = pytest.mark.timeout(120)

@@ -35,7 +35,7 @@ from tests.lakeui.factories import make_job, make_user
 from tests.lakeui.monitoring.lineage_schema import check_schema, check_types, first_document
 from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from workers import jobs
-from workers.maintenance import forget_spent_rows, note_lineage
+from workers.periodic_tasks import forget_spent_rows, note_lineage
 
 pytestmark = pytest.mark.django_db
 runs_jobs = pytest.mark.django_db(transaction=True)

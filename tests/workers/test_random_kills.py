@@ -9,7 +9,7 @@ from engine.table import DeltaTable
 from lakeui.jobs.models import Job
 from tests.services import CLOCK, wait_until
 from tests.workers.test_job_lifecycle import set_property
-from workers.maintenance import sweep_leases
+from workers.periodic_tasks import sweep_leases
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 

@@ -14,7 +14,7 @@ from lakeui.conflicts.models import Conflict, Pipeline, PipelineTransaction
 from lakeui.jobs.models import Job
 from tests.lakeui.people import make_conflict, make_job, make_table
 from workers import maintenance
-from workers.maintenance import tidy_uploads
+from workers.periodic_tasks import tidy_uploads
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,7 @@
 import threading
 
 from tests.services import wait_until
-from workers.maintenance import Senders
+from workers.periodic_tasks import Senders
 
 
 class Sending:

@@ -32,7 +32,7 @@ from tests.workers.test_job_lifecycle import (
     sweep_until_requeued,
     wait_for_end,
 )
-from workers.maintenance import sweep_leases
+from workers.periodic_tasks import sweep_leases
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 

@@ -13,9 +13,9 @@ from engine.conflicts.predict.forecast import FORECASTS
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer
 from lakeui.catalog.command_tables import Reader
+from lakeui.jobs.earlier_runs import VERDICTS, comparison_of
 from lakeui.jobs.filters import redact_job
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage
-from lakeui.jobs.same_runs import VERDICTS, comparison_of
 from lakeui.jobs.spark_stages import STATUSES, stages_in
 from lakeui.jobs.timeline import JobTimeline, PartKind, RunCost, cost_of, timeline_of
 from lakeui.monitoring.outlook import Outlook, outlook_of, rerun_of

@@ -13,7 +13,7 @@ from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.assessment import eligibility_of
 from lakeui.conflicts.eligibility.report import eligibility_report
-from lakeui.jobs.same_runs import throughput_of
+from lakeui.jobs.earlier_runs import throughput_of
 from lakeui.jobs.streams import streams_reading
 
 

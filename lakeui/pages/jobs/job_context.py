@@ -23,9 +23,7 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.units import MINUS, format_bytes, format_count, format_duration
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.filters import redact_job
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
-from lakeui.jobs.same_runs import (
+from lakeui.jobs.earlier_runs import (
     AS_USUAL,
     WASTED_ATTEMPTS,
     Measure,
@@ -34,6 +32,8 @@ from lakeui.jobs.same_runs import (
     RunFacts,
     comparison_of,
 )
+from lakeui.jobs.filters import redact_job
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.timeline import Cost, JobTimeline, PartKind, RunCost, cost_of, timeline_of
 from lakeui.monitoring.outlook import outlook_of, rerun_of
 from lakeui.monitoring.worker_state import spark_pages

@@ -15,7 +15,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility.conditions import ConditionLine
 from lakeui.conflicts.eligibility.report import EligibilityReport, eligibility_report
 from lakeui.conflicts.eligibility.runtime_matrix import RuntimeCell, RuntimeColumn
-from lakeui.jobs.same_runs import throughput_of
+from lakeui.jobs.earlier_runs import throughput_of
 from lakeui.jobs.streams import streams_reading
 from lakeui.pages.table_head import table_head, visible_table
 

@@ -9,8 +9,8 @@ from engine.commands.sql import parse_statement
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.eligibility.report import eligibility_report
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
+from lakeui.jobs.earlier_runs import throughput_of
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.jobs.same_runs import throughput_of
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db

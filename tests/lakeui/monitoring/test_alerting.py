@@ -43,7 +43,7 @@ from lakeui.monitoring.models import AlertChannel, AlertDelivery, AlertFinding, 
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 from tests.lakeui.monitoring.webhook_server import run_hanging_webhook, run_webhook
 from tests.ports import port_for_later
-from workers.maintenance import forget_spent_rows
+from workers.periodic_tasks import forget_spent_rows
 
 pytestmark = pytest.mark.django_db
 

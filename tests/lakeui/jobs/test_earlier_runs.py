@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from lakeui.jobs.earlier_runs import ENOUGH_TO_TELL_MS, comparison_of
 from lakeui.jobs.models import Job, JobAttempt, JobStage
-from lakeui.jobs.same_runs import ENOUGH_TO_TELL_MS, comparison_of
 from lakeui.jobs.timeline import cost_of, timeline_of
 from lakeui.pages.moments import format_span
 from tests.lakeui.factories import make_job, make_table
