@@ -23,8 +23,13 @@ from lakeui.api.serializers.jobs import JobDetailSerializer, JobForecastSerializ
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import PREVIEW_CONDITION
-from lakeui.conflicts.conflict_detail.both_sides import find_later_commit
-from lakeui.conflicts.conflict_detail.rerun import AS_IT_WAS, FIXES, rerun_conflict, reruns_of
+from lakeui.conflicts.conflict_detail.rerun import (
+    AS_IT_WAS,
+    FIXES,
+    find_later_commit,
+    rerun_conflict,
+    reruns_of,
+)
 from lakeui.conflicts.conflict_detail.trials import ask_for_trials, trials_view
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictTrials

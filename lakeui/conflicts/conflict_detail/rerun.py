@@ -1,12 +1,17 @@
-"""An aborted job run again from its conflict: as it was, or with a fix of its statement or its table."""
+"""An aborted job run again from its conflict: as it was, or with a fix of its statement or its table.
+
+The write may also have landed meanwhile, by another attempt of its own or by an earlier rerun.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
 from engine.commands.model import Command, Delete, Script, SetProperties, Update
 from engine.conflict_facts import RemedyKind
@@ -17,9 +22,9 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
 from lakeui.conflicts.conflict_detail.advice import find_narrowing
-from lakeui.conflicts.conflict_detail.both_sides import LaterCommit, decision_of, find_later_commit
+from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again
 from lakeui.jobs.command_rules import command_of, statement_of
 from lakeui.jobs.filters import redact_job
@@ -43,6 +48,16 @@ _COSTS: Mapping[str, str] = {
     ),
 }
 _MAX_SHOWN = 3
+_RERUNS_FOLLOWED = 4  # of one another
+
+
+@dataclass(frozen=True, slots=True)
+class LaterCommit:
+    """The version of the later commit, and its job; None for a pipeline's."""
+
+    version: int
+    job_id: UUID | None
+    is_same_job: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +237,38 @@ def _is_on(conflict: Conflict, kind: RemedyKind) -> bool:
     if table is None:
         return True
     return table.deletion_vectors if kind is RemedyKind.DELETION_VECTORS else table.row_tracking
+
+
+def find_later_commit(conflict: Conflict) -> LaterCommit | None:
+    """Return the first commit of the job, of its reruns, or of the pipeline's other attempts.
+
+    None: none so far, as known here.
+    """
+    job = conflict.job
+    if conflict.kind == Conflict.Kind.RESOLVED:
+        return None
+    if job is None:
+        return _find_pipeline_commit(conflict.transaction)
+    if job.committed_version is not None:
+        return LaterCommit(job.committed_version, job.pk, is_same_job=True)
+    of_it = Q()
+    for hops in range(1, _RERUNS_FOLLOWED + 1):
+        of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
+    again = type(job).objects.filter(of_it, committed_version__isnull=False)
+    row = again.order_by("finished_at").values_list("committed_version", "pk").first()
+    if row is None or row[0] is None:
+        return None
+    return LaterCommit(row[0], row[1], is_same_job=False)
+
+
+def _find_pipeline_commit(aborted: PipelineTransaction | None) -> LaterCommit | None:
+    """Return the commit of a later attempt of the same run."""
+    if aborted is None or not aborted.run_id:
+        return None
+    run = PipelineTransaction.objects.filter(pipeline=aborted.pipeline_id, run_id=aborted.run_id)
+    later = run.filter(
+        table=aborted.table_id, attempt__gt=aborted.attempt, committed_version__isnull=False
+    )
+    versions = later.order_by("attempt", "committed_version")
+    version = versions.values_list("committed_version", flat=True).first()
+    return None if version is None else LaterCommit(version, None, is_same_job=True)

@@ -32,11 +32,11 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import (
     both_sides,
-    find_later_commit,
     is_of_former_table,
     neighbours,
     similar_conflicts,
 )
+from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.filters import redact_conflict, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_overlap

@@ -24,15 +24,15 @@ from lakeui.conflicts.conflict_detail.advice import PASSES, ConflictAdvice, advi
 from lakeui.conflicts.conflict_detail.both_sides import (
     DAYS,
     BothSides,
-    LaterCommit,
     SimilarConflicts,
     both_sides,
-    find_later_commit,
     similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.rerun import (
     AS_IT_WAS,
     ConflictRerun,
+    LaterCommit,
+    find_later_commit,
     rerun_conflict,
     reruns_of,
 )
