@@ -93,48 +93,6 @@ class AlertRound:
         return AttentionRequest(SYSTEM, self._now, day, muted, MOST, is_single=True)
 
 
-def _build_finding(worded: WordedItem) -> AlertingFinding:
-    item, said = worded.item, worded.said
-    table = item.table if worded.names_table else None
-    key = said.key or (str(table.pk) if table else "")
-    return AlertingFinding(
-        key=_key(f"{item.condition.value}:{key}"),
-        title=worded.title,
-        text=f"{said.text} {worded.rule.remedy}",
-        table=table.name if table else "",
-        table_id=table.pk if table else None,
-        job_id=str(item.job.pk) if item.job else None,
-        version=item.version,
-        since=item.since,
-    )
-
-
-def _key(text: str) -> str:
-    """Shorten a key to `_LONGEST_KEY`; names that begin alike stay different."""
-    if len(text) <= _LONGEST_KEY:
-        return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
-    return f"{text[: _LONGEST_KEY - len(digest) - 1]}:{digest}"
-
-
-def _url(finding: AlertingFinding) -> str | None:
-    base = settings.PUBLIC_URL.rstrip("/")
-    if not base:
-        return None
-    if finding.job_id:
-        return f"{base}{reverse('job', args=[finding.job_id])}"
-    if finding.table_id:
-        return f"{base}{reverse('table', args=[finding.table_id])}"
-    return f"{base}{reverse('monitoring')}"
-
-
-def filter_by_table(
-    findings: Iterable[AlertingFinding], matches: Callable[[str], bool]
-) -> list[AlertingFinding]:
-    """Return findings of tables whose names match, and those about no single table."""
-    return [finding for finding in findings if not finding.table or matches(finding.table)]
-
-
 def watch(now: datetime) -> int:
     """Evaluate every rule; return the number of messages. A rule that fails stops no other."""
     look, written = AlertRound(now), 0
@@ -253,3 +211,45 @@ def put(
         created_at=now,
         next_try_at=now,
     )
+
+
+def _build_finding(worded: WordedItem) -> AlertingFinding:
+    item, said = worded.item, worded.said
+    table = item.table if worded.names_table else None
+    key = said.key or (str(table.pk) if table else "")
+    return AlertingFinding(
+        key=_key(f"{item.condition.value}:{key}"),
+        title=worded.title,
+        text=f"{said.text} {worded.rule.remedy}",
+        table=table.name if table else "",
+        table_id=table.pk if table else None,
+        job_id=str(item.job.pk) if item.job else None,
+        version=item.version,
+        since=item.since,
+    )
+
+
+def _key(text: str) -> str:
+    """Shorten a key to `_LONGEST_KEY`; names that begin alike stay different."""
+    if len(text) <= _LONGEST_KEY:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    return f"{text[: _LONGEST_KEY - len(digest) - 1]}:{digest}"
+
+
+def _url(finding: AlertingFinding) -> str | None:
+    base = settings.PUBLIC_URL.rstrip("/")
+    if not base:
+        return None
+    if finding.job_id:
+        return f"{base}{reverse('job', args=[finding.job_id])}"
+    if finding.table_id:
+        return f"{base}{reverse('table', args=[finding.table_id])}"
+    return f"{base}{reverse('monitoring')}"
+
+
+def filter_by_table(
+    findings: Iterable[AlertingFinding], matches: Callable[[str], bool]
+) -> list[AlertingFinding]:
+    """Return findings of tables whose names match, and those about no single table."""
+    return [finding for finding in findings if not finding.table or matches(finding.table)]
