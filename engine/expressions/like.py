@@ -74,7 +74,7 @@ def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
     return rf"\A{_translate_pattern(pattern, escape, wildcards)}\z"
 
 
-def like_for_spark(call: Call) -> Call:
+def translate_like(call: Call) -> Call:
     """Turn LIKE into RLIKE, unless Spark compares bytes for its pattern or the pattern is null."""
     value, pattern = call.arguments[:2]
     escape = _escape_of(call.arguments)

@@ -14,7 +14,7 @@ Patterns are matched without backtracking: see `like` and `regex`.
 
 from dataclasses import replace
 
-from engine.expressions.like import LIKE, like_for_spark
+from engine.expressions.like import LIKE, translate_like
 from engine.expressions.regex import REGEX, regex_for_spark
 from engine.expressions.tree import Call, Expression, Literal
 from engine.expressions.types import FLOATS, INTEGRALS, common_type
@@ -47,7 +47,7 @@ def call_for_spark(call: Call) -> Call:
         return negation_for_spark(made)
     if made.function == "in":
         return membership_for_spark(made)
-    return like_for_spark(made) if made.function in LIKE else made
+    return translate_like(made) if made.function in LIKE else made
 
 
 def membership_for_spark(call: Call) -> Call:

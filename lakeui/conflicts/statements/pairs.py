@@ -2,11 +2,10 @@
 
 from engine.conflict_facts import RemedyKind
 from lakeui.catalog import log_values
-from lakeui.catalog.units import plain_condition
 from lakeui.conflicts.models import Conflict, StatementPair
-from lakeui.conflicts.statements.text import MAX_CHARACTERS, statement_text
+from lakeui.conflicts.statements.text import MAX_CHARACTERS, plain_condition, statement_text
+from lakeui.jobs.earlier_runs import fingerprint_of, statement_shape
 from lakeui.jobs.models import Job
-from lakeui.jobs.same_runs import fingerprint_of, statement_shape
 
 _REPEATS = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM})
 """Remedies that write the rows once more and prevent no other conflict."""

@@ -11,7 +11,7 @@ from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict, StatementPair
-from lakeui.jobs.same_runs import statement_shape
+from lakeui.jobs.earlier_runs import statement_shape
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.repeated_conflicts import describe_repeated, select_repeated
