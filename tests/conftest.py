@@ -108,9 +108,9 @@ def reference_directory() -> Path:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """`-m reference` chooses every test that reads the reference material."""
-    if "reference" in _fixtures_of(item):
-        item.add_marker(pytest.mark.reference)
+    """Mark what `-m reference` and `-m spark` choose: every test that asks for their fixture."""
+    for name in {"reference", "spark"} & {*_fixtures_of(item)}:
+        item.add_marker(name)
 
 
 def pytest_configure(config: pytest.Config) -> None:
