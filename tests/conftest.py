@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(
 ) -> Iterator[None]:
     """Warm up two JVMs instead of one a process; begin with those that may take longest.
 
-    A run on another database has the tests that use one.
+    A run on another database has the tests that use one, and of each its first case.
 
     Each other group (`xdist_group`) has one process too, and what its module starts, it starts once.
     Those that share the test's database stay in the order that Django asks for. xdist 3.8 writes
@@ -136,7 +136,7 @@ def pytest_collection_modifyitems(
     """
     yield
     if "TEST_DATABASE_URL" in os.environ:
-        items[:] = filter(_uses_database, items)
+        items[:] = _first_cases([item for item in items if _uses_database(item)])
     items.sort(key=_seconds_given, reverse=True)
     if config.getoption("loadgroup", default=False):
         on_spark = [item for item in items if "spark" in _fixtures_of(item)]
@@ -165,6 +165,12 @@ def _seconds_given(item: pytest.Item) -> float:
 
 def _uses_database(item: pytest.Item) -> bool:
     return "db" in _fixtures_of(item) or item.get_closest_marker("django_db") is not None
+
+
+def _first_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the first item of each test function, or every one in a hunt."""
+    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+    return items if Run.is_hunt else list(reversed(first.values()))
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:
