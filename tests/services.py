@@ -145,6 +145,7 @@ def _name_of(pid: int) -> str:
 def _environment(broker_url: str) -> dict[str, str]:
     return {
         "BROKER_URL": broker_url,
+        "CELERY_SKIP_CHECKS": "1",  # Django's checks load every page, which takes a second
         "DATABASE_URL": _database_url(),
         "TABLE_ROOTS": ",".join(settings.TABLE_ROOTS),
         "SOURCE_ROOTS": ",".join(settings.SOURCE_ROOTS),

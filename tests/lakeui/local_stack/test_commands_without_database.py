@@ -12,7 +12,7 @@ import pytest
 from tests.lakeui.catalog.log_writer import new_table
 from tests.ports import dead_port
 from tests.services import wait_until
-from tests.shares import one_in
+from tests.shares import share
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -45,33 +45,27 @@ def dead():
         yield f"postgres://nobody:hunter22@127.0.0.1:{port}/lake"
 
 
-@pytest.mark.parametrize("command", one_in(3, COMMANDS))
-def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead, command):
-    code, _, lines = outcome(start(command, tmp_path, DATABASE_URL=dead))
-    assert (code, len(lines)) == (1, 1), lines
-    assert lines[0].startswith("CommandError: The database is unreachable: ")
-    assert lines[0].endswith("Check DATABASE_URL and that the database is running.")
-    assert "hunter22" not in lines[0]
-
-
-@pytest.mark.parametrize("command", one_in(3, reversed(COMMANDS)))
-def test_a_database_that_is_not_migrated_is_told_in_a_line(tmp_path, command):
-    code, _, lines = outcome(start(command, tmp_path))
-    assert (code, len(lines)) == (1, 1), lines
-    assert lines[0].startswith("CommandError: The database is not migrated: ")
-    assert lines[0].endswith(" migrations wait. Run manage.py migrate.")
-
-
-def test_discovering_and_registering_need_the_database_too(tmp_path, dead):
-    new_table(tmp_path / "orders")
-    discover, register = ["discover", str(tmp_path)], ["register", str(tmp_path / "orders")]
-    for process, said in (
-        (start(discover, tmp_path), "not migrated"),
-        (start(register, tmp_path, DATABASE_URL=dead), "unreachable"),
-    ):
+def outcomes_of(commands, home, **more):
+    new_table(home / "orders")
+    for process in [start(command, home, **more) for command in commands]:
         code, _, lines = outcome(process)
         assert (code, len(lines)) == (1, 1), lines
-        assert f"The database is {said}" in lines[0]
+        yield lines[0]
+
+
+def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead):
+    commands = share(9, [["register", str(tmp_path / "orders")], *COMMANDS])
+    for line in outcomes_of(commands, tmp_path, DATABASE_URL=dead):
+        assert line.startswith("CommandError: The database is unreachable: ")
+        assert line.endswith("Check DATABASE_URL and that the database is running.")
+        assert "hunter22" not in line
+
+
+def test_a_database_that_is_not_migrated_is_told_in_a_line(tmp_path):
+    commands = share(9, [["discover", str(tmp_path)], *COMMANDS])
+    for line in outcomes_of(commands, tmp_path):
+        assert line.startswith("CommandError: The database is not migrated: ")
+        assert line.endswith(" migrations wait. Run manage.py migrate.")
 
 
 def test_the_error_itself_is_shown_where_it_is_asked_for(tmp_path):
