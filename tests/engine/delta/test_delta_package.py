@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from engine.delta.delta_package import DIRECTORY
 from engine.spark.session import PySparkChangedError, check_hooks
 from tests.services import ROOT
+from tests.shares import one_in
 
 # the public names of delta.tables in delta-spark 4.4, which declares no __all__; without `delta`
 STAR = """
@@ -103,22 +104,22 @@ def test_the_runner_passes_arguments_on_and_explains_itself(tmp_path):
         assert _run("-m", "engine.delta", *arguments).stderr.startswith("usage: ")
 
 
+CATALOG = "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+WAYS = {  # of the first, the JVM starts with the catalog that it does not have
+    "by PYTHONPATH": ((), (DIRECTORY,), f"--conf {CATALOG} pyspark-shell"),
+    "by the runner": (("-m", "engine.delta"), (), "pyspark-shell"),
+}
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(180)
-def test_a_program_of_delta_spark_runs_unchanged_whoever_sets_its_catalog(tmp_path):
-    program = tmp_path / "program.py"
+@pytest.mark.parametrize("way", one_in(2, WAYS))
+def test_a_program_of_delta_spark_runs_unchanged_whoever_sets_its_catalog(tmp_path, way):
+    program, (runner, path, submitted) = tmp_path / "program.py", WAYS[way]
     program.write_text(PROGRAM)
-    rows = "[(2, 'B'), (3, 'C')]\n"
-    ran = _run("-m", "engine.delta", str(program), str(tmp_path / "first"))
-    assert ran.stdout == rows, ran.stderr
-    catalog = "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
-    found = _run(
-        str(program),
-        str(tmp_path / "second"),
-        path=(DIRECTORY,),
-        PYSPARK_SUBMIT_ARGS=f"--conf {catalog} pyspark-shell",
-    )
-    assert found.stdout == rows, found.stderr
+    command = (*runner, str(program), str(tmp_path / "table"))
+    ran = _run(*command, path=path, PYSPARK_SUBMIT_ARGS=submitted)
+    assert ran.stdout == "[(2, 'B'), (3, 'C')]\n", ran.stderr
 
 
 def test_an_attribute_of_pyspark_that_moved_is_named_in_one_line():
