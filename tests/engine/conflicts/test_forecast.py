@@ -25,7 +25,7 @@ from engine.expressions.traits import split_conjuncts
 from engine.protocol.properties import IsolationLevel
 from engine.vocabulary import StatementKind
 from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Pair, Place, happens
-from tests.shares import one_in
+from tests.shares import pairs, share
 from tests.stateful import commands as c
 
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
@@ -65,8 +65,7 @@ def _check(told: Forecast, seen: dict[Place, type[ConflictError]], claim: str) -
     assert bool(told.exceptions) == bool(seen), claim
 
 
-@pytest.mark.parametrize("level", [RELAXED, STRICT])
-@pytest.mark.parametrize("layout", one_in(2, LAYOUTS))
+@pytest.mark.parametrize(("layout", "level"), pairs(share(2, LAYOUTS), [RELAXED, STRICT]))
 def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLevel):
     """Every pair of its statements at every place; what it lists is raised, and nothing else."""
     setting = TableSetting(level=level, **LAYOUTS[layout])

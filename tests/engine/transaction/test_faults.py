@@ -15,7 +15,7 @@ from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from tests.engine.transaction.tables import open_failing
-from tests.shares import one_in
+from tests.shares import one_in, pairs, share
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run, state_of
 from tests.stateful.history import SCHEMA
@@ -115,8 +115,7 @@ def _check(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", one_in(4, SCENARIOS))
+@pytest.mark.parametrize(("name", "mode"), pairs(share(3, SCENARIOS), MODES))
 def test_a_transaction_survives_each_call_of_its_store_failing_once(name: str, mode: str):
     fail_at, errors = 0, 0
     while True:
