@@ -101,6 +101,7 @@ class Stack:
     def start(self, beside: Sequence[Program]) -> None:
         """Start the broker, then the programs in order, unless told to stop."""
         os.environ[MARK] = str(settings.LAKEUI_HOME)
+        os.environ["CELERY_SKIP_CHECKS"] = "1"  # they load every page, in each worker
         for program in (*self._broker(), *beside):
             if self.is_stopping:
                 break
