@@ -68,11 +68,37 @@ def replay_history(
             later for later in ordered if current.read_version < later.version < commit.version
         ]
         by_files, by_rows = (
-            _first_conflict(current, winners, commit.version, may_share_rows=may_share_rows)
+            find_first_conflict(current, winners, commit.version, may_share_rows=may_share_rows)
             for may_share_rows in (False, True)
         )
         versions = tuple(later.version for later in winners)
         yield CommitReplay(commit.version, commit.operation, versions, by_files, certain, by_rows)
+
+
+def find_first_conflict(
+    current: CurrentTransaction,
+    winners: Sequence[WinningCommit],
+    attempted_version: int,
+    *,
+    may_share_rows: bool = False,
+) -> ConflictFacts | None:
+    """Return the first conflict with winning commits in order; None if there is none.
+
+    With `may_share_rows` two DELETEs do not conflict, as if they deleted different rows.
+    """
+    exempted: tuple[WinningCommit, ...] = ()
+    for winner in winners:
+        evidence = FILES_ALONE
+        if may_share_rows and both_delete(current, winner):
+            cleared = frozenset(add.key for add in winner.adds)
+            evidence = RowEvidence(cleared_adds=cleared, resolved_removes=winner.removed_paths)
+        conflict = find_conflict(
+            Overlap(current, winner, exempted, evidence, attempted_version=attempted_version)
+        )
+        if conflict is not None:
+            return conflict.conflict
+        exempted = exempt_after(current, winner, exempted)
+    return None
 
 
 def find_passed_over(
@@ -111,28 +137,6 @@ def rebuild_transaction(
         txn_id=commit.info.txn_id,
     )
     return current, certain and commit.info.read_version is not None
-
-
-def _first_conflict(
-    current: CurrentTransaction,
-    winners: Sequence[WinningCommit],
-    attempted_version: int,
-    *,
-    may_share_rows: bool,
-) -> ConflictFacts | None:
-    exempted: tuple[WinningCommit, ...] = ()
-    for winner in winners:
-        evidence = FILES_ALONE
-        if may_share_rows and both_delete(current, winner):
-            cleared = frozenset(add.key for add in winner.adds)
-            evidence = RowEvidence(cleared_adds=cleared, resolved_removes=winner.removed_paths)
-        conflict = find_conflict(
-            Overlap(current, winner, exempted, evidence, attempted_version=attempted_version)
-        )
-        if conflict is not None:
-            return conflict.conflict
-        exempted = exempt_after(current, winner, exempted)
-    return None
 
 
 def _passes_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
