@@ -21,6 +21,7 @@ from lakeui.task_names import (
     MIRROR_ALL,
     NOTE_LINEAGE,
     SWEEP_LEASES,
+    TEND_CATALOG,
     TIDY_UPLOADS,
     WATCH_FOR_ALERTS,
 )
@@ -47,6 +48,7 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[:
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
 INSTALLED_APPS = [
+    "lakeui.managed",
     "lakeui.catalog",
     "lakeui.jobs",
     "lakeui.conflicts",
@@ -210,6 +212,10 @@ TABLE_STORAGE_OPTIONS = env.json(
     "TABLE_STORAGE_OPTIONS", default={}
 )  # {uri prefix: {option: value}}
 
+CATALOG_ROOT = env.str("CATALOG_ROOT", default=f"{LAKE_HOME.rstrip('/')}/managed")
+CATALOG_MAX_UNPUBLISHED = env.int("CATALOG_MAX_UNPUBLISHED", default=50)  # commits of a table
+CATALOG_VENDS_KEYS = env.bool("CATALOG_VENDS_KEYS", default=False)
+
 DISCOVER_MAX_DIRECTORIES = env.int("DISCOVER_MAX_DIRECTORIES", default=100_000)
 MIRROR_MAX_LIVE_FILES = env.int("MIRROR_MAX_LIVE_FILES", default=20_000)
 MIRROR_MAX_FILES_A_COMMIT = env.int("MIRROR_MAX_FILES_A_COMMIT", default=500)
@@ -307,6 +313,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": WATCH_FOR_ALERTS,
         "schedule": env.float("ALERT_SECONDS", default=30.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 60},
+    },
+    "tend the catalog": {
+        "task": TEND_CATALOG,
+        "schedule": env.float("CATALOG_SECONDS", default=10.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
     },
     "sync the mirror of every table": {
         "task": MIRROR_ALL,

@@ -1,9 +1,10 @@
-"""Every address: pages at the root, REST under /api/v1/, operations beside."""
+"""Every address: pages at the root, REST under /api/, operations beside."""
 
 from django.contrib import admin
 from django.urls import include, path, re_path
 
 from lakeui.api.docs import not_found
+from lakeui.api.unity.errors import PREFIX
 from lakeui.pages.access import sign_in
 from lakeui.pages.access.admin_site import name_site
 
@@ -15,6 +16,7 @@ urlpatterns = [
     path("admin/password_change/", sign_in.admin_password),
     path("admin/", admin.site.urls),
     path("api/v1/", include("lakeui.api.urls")),
+    path(PREFIX.removeprefix("/"), include("lakeui.api.unity.urls")),
     re_path(r"^api/", not_found),
     path("", include("lakeui.monitoring.urls")),
     path("", include("lakeui.local_stack.urls")),

@@ -13,9 +13,9 @@ from engine.conflict_facts import TrialOutcome, Verdict
 from engine.operations.trial import RecordedWrite, TrialLimits, try_write
 from engine.snapshot.reader import ROW_INDEX
 from engine.snapshot.row_lookup import read_rows_at
-from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
+from lakeui.catalog.database_catalog import open_table_store
 from lakeui.catalog.previews import PREVIEW_COLUMNS
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
@@ -97,7 +97,7 @@ def _write_of(conflict: Conflict) -> RecordedWrite | None:
     options = storage_options(place)
     return RecordedWrite(
         table=DeltaTable(
-            open_store(place, options),
+            open_table_store(place, options),
             storage_options=options,
             allowed_roots=settings.TABLE_ROOTS,
         ),
@@ -131,7 +131,7 @@ def read_conflict_rows(rows_id: int) -> None:
 def _read(conflict_rows: ConflictRows, uri: str, version: int) -> None:
     place = check_table_uri(uri)
     options = storage_options(place)
-    store = open_store(place, options)
+    store = open_table_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=version)
     fields = snapshot.schema.fields[:PREVIEW_COLUMNS]

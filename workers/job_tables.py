@@ -10,11 +10,11 @@ from engine.errors import TableNotFoundError
 from engine.operations.options import FollowUpRunner, RunOptions
 from engine.operations.result import OperationResult
 from engine.spark.jobs import ProgressCallback
-from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit
 from engine.transaction.pending_commit import CommitLimits
 from lakeui.catalog.command_tables import names_others
+from lakeui.catalog.database_catalog import open_table_store
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.jobs.command_rules import readable_table
@@ -29,7 +29,7 @@ def open_table(uri: str) -> DeltaTable:
     """Return a handle on a table, which need not exist yet; check its location at this use."""
     place = check_table_uri(uri)
     options = storage_options(place)
-    store = open_store(place, options)
+    store = open_table_store(place, options)
     limits = CommitLimits(row_budget_s=settings.ROW_CONFLICT_SECONDS)
     roots = settings.TABLE_ROOTS
     return DeltaTable(store, storage_options=options, allowed_roots=roots, limits=limits)

@@ -19,9 +19,9 @@ from engine.snapshot.column_profile import ColumnProfile, profile_column
 from engine.snapshot.row_difference import RowDifference, compare_rows
 from engine.snapshot.row_pairs import find_changed_cells
 from engine.snapshot.snapshot import Snapshot
-from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
+from lakeui.catalog.database_catalog import open_table_store
 from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import (
     DIFFERENT_ROWS,
@@ -64,7 +64,7 @@ def preview_table(preview_id: int) -> None:
 def _read(preview: Preview) -> None:
     place = check_table_uri(preview.table.uri)
     options = storage_options(place)
-    store = open_store(place, options)
+    store = open_table_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=preview.version)
     if preview.older_version is not None:

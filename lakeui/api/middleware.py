@@ -11,6 +11,7 @@ from django.utils.deprecation import MiddlewareMixin
 from django.utils.functional import SimpleLazyObject
 
 from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, problem_response, status_problem
+from lakeui.api.unity.errors import PREFIX as UNITY
 
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -78,7 +79,8 @@ def _is_signed_in(request: HttpRequest) -> bool:
 def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:
     failed = response.status_code >= HTTPStatus.BAD_REQUEST
     shaped = response.headers.get("Content-Type", "").startswith(CONTENT_TYPE)
-    return failed and not shaped and request.path_info.startswith("/api/")
+    is_rest = request.path_info.startswith("/api/") and not request.path_info.startswith(UNITY)
+    return failed and not shaped and is_rest
 
 
 def _convert_response(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:

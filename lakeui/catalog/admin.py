@@ -23,6 +23,14 @@ from lakeui.catalog.models import (
 )
 from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin, ReadOnlyInline
 from lakeui.catalog.schema_rows import top_fields
+from lakeui.managed.models import (
+    CommitAttempt,
+    ManagedCatalog,
+    ManagedSchema,
+    ManagedTable,
+    RatifiedVersion,
+    ReservedTable,
+)
 
 EDITABLE = ("name", "description")
 
@@ -33,6 +41,9 @@ auditlog.register(
     TableKey,
     include_fields=["table", "kind", "name", "columns", "references", "referenced_columns"],
 )
+auditlog.register(ManagedCatalog, include_fields=["name", "comment", "storage_root"])
+auditlog.register(ManagedSchema, include_fields=["catalog", "name", "comment"])
+auditlog.register(ManagedTable, include_fields=["full_name", "location", "dropped_at"])
 auditlog.register(
     User,
     include_fields=["username", "is_active", "is_staff", "is_superuser", "password"],
@@ -231,3 +242,68 @@ class UnregisteredTableAdmin(ReadOnlyAdmin):
     list_filter = ["is_dismissed"]
     search_fields = ["place"]
     list_select_related = ["discovery"]
+
+
+@admin.register(ManagedCatalog)
+class ManagedCatalogAdmin(ReadOnlyAdmin):
+    list_display = ["name", "comment", "storage_root", "created_at", "created_by"]
+    search_fields = ["name", "comment"]
+    list_select_related = ["created_by"]
+
+
+@admin.register(ManagedSchema)
+class ManagedSchemaAdmin(ReadOnlyAdmin):
+    list_display = ["name", "catalog", "comment", "created_at", "created_by"]
+    search_fields = ["name", "catalog__name", "comment"]
+    list_filter = ["catalog"]
+    list_select_related = ["catalog", "created_by"]
+
+
+@admin.register(ReservedTable)
+class ReservedTableAdmin(InternalAdmin):
+    list_display = ["name", "schema", "table_id", "location", "reserved_at", "reserved_by"]
+    search_fields = ["name", "schema__name", "location"]
+    list_select_related = ["schema__catalog", "reserved_by"]
+
+
+@admin.register(ManagedTable)
+class ManagedTableAdmin(ReadOnlyAdmin):
+    """The tables of the catalog; one that was dropped keeps its rows and files."""
+
+    list_display = [
+        "full_name",
+        "table_id",
+        "latest_version",
+        "published_version",
+        "created_at",
+        "dropped_at",
+    ]
+    search_fields = ["full_name", "location"]
+    list_filter = ["schema__catalog", "dropped_at"]
+
+
+@admin.register(RatifiedVersion)
+class RatifiedVersionAdmin(ReadOnlyAdmin):
+    list_display = ["table", "version", "file_name", "ratified_at", "user", "token_name", "client"]
+    search_fields = ["table__full_name", "file_name", "client"]
+    list_select_related = ["table", "user"]
+
+
+@admin.register(CommitAttempt)
+class CommitAttemptAdmin(ReadOnlyAdmin):
+    """Commits that were refused, and what the comparison with the commits before them says."""
+
+    list_display = [
+        "table",
+        "version",
+        "refused_at",
+        "user",
+        "client",
+        "operation",
+        "verdict",
+        "rule",
+        "retried_version",
+    ]
+    search_fields = ["table__full_name", "file_name", "client", "operation"]
+    list_filter = ["verdict"]
+    list_select_related = ["table", "user"]

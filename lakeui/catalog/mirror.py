@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from engine.errors import EngineError, FileMissingError
 from engine.log.commits import LogCommit, list_versions, read_commit_and_text
+from engine.log.management import CATALOG_MANAGED
 from engine.log.paths import LogFileKind, commit_path
 from engine.log.replay import TableState, replay
 from engine.log.segment import LogFile, list_log_files, whole_log
@@ -27,6 +28,7 @@ from engine.storage.presence import read_ahead
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
+from lakeui.catalog.database_catalog import open_table_store
 from lakeui.catalog.hours import count_in, count_out
 from lakeui.catalog.log_rows import FileSums, MirroredFiles, commit_row, file_rows, table_fields
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
@@ -100,7 +102,8 @@ def _refresh_and_record(table: Table, progress: ReadProgress, *, rebuild: bool) 
 
 def _refresh(table: Table, progress: ReadProgress, *, rebuild: bool) -> int:
     uri = check_table_uri(table.uri)
-    store = open_store(uri, storage_options(uri))
+    is_plain = table.version is not None and CATALOG_MANAGED not in table.writer_features
+    store = (open_store if is_plain else open_table_store)(uri, storage_options(uri))
     holds = None if rebuild or table.version is None else _holds_newest(table, store)
     files = None
     if holds and not table.mirror_error_code:

@@ -17,6 +17,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.costs import count_out
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.writers import active_jobs
+from lakeui.managed.models import ManagedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> RecordC
 
     Raises:
         ReadOnlyError, NotPermittedError: as they say.
-        RequestError: a job that changes it has not ended.
+        RequestError: a job that changes it has not ended, or the catalog manages it.
     """
     if settings.READ_ONLY:
         raise ReadOnlyError
@@ -63,6 +64,9 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> RecordC
         raise NotPermittedError(what, action, table.name)
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
+        if ManagedTable.objects.filter(mirror=table).exists():
+            msg = f"The catalog manages {table.name}: it keeps its versions."
+            raise RequestError(msg, "Drop it in the catalog, with DROP TABLE.", field="table")
         active = active_jobs(table).count()
         if active:
             which = "job that changes" if active == 1 else "jobs that change"

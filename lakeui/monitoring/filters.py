@@ -28,6 +28,9 @@ THINGS = {
     "alertchannel": "alert channel",
     "alertrule": "alert rule",
     "discovery": "search for tables",
+    "managedcatalog": "catalog",
+    "managedschema": "schema",
+    "managedtable": "managed table",
     "user": "person",
 }
 ACTS = {

@@ -1,0 +1,135 @@
+"""The catalog for this process: the engine's protocol over the database, without HTTP."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from django.contrib.auth.models import User
+
+from engine.catalog.catalog import (
+    Catalog,
+    CatalogTable,
+    CatalogTableName,
+    ProposedCommit,
+    RatifiedCommits,
+)
+from engine.catalog.managed_store import ManagedStore
+from engine.errors import CatalogTableMissingError, TableNotFoundError
+from engine.log.management import MAINTENANCE, UNITY_TABLE_ID
+from engine.storage.base import Store
+from engine.storage.uri import open_store
+from lakeui.catalog.managed_tables import (
+    drop_table,
+    open_location,
+    register_managed,
+    reserve_table,
+)
+from lakeui.managed.models import ManagedSchema, ManagedTable, ReservedTable
+from lakeui.managed.ratification import (
+    CommitOrigin,
+    begin_table,
+    check_proposal,
+    list_commits,
+    note_published,
+    ratify,
+)
+
+
+class DatabaseCatalog(Catalog):
+    """The tables of this installation's catalog. The caller has checked the rights of `by`.
+
+    What it refuses is not kept as an attempt: its callers record their conflicts themselves.
+    """
+
+    name = "the catalog of this installation"
+
+    def __init__(self, by: User | None = None) -> None:
+        """Act in the name of a person, if one is known."""
+        self._by = by
+
+    def resolve_table(self, name: CatalogTableName) -> CatalogTable:
+        """Find a table."""
+        return show_table(self._find(name))
+
+    def list_commits(self, table: CatalogTable) -> RatifiedCommits:
+        """Return the latest version and the last commits."""
+        row = self._row(table)
+        if row.latest_version < 0:
+            begin_table(row, open_location(row))
+        return list_commits(row)
+
+    def ratify(
+        self, table: CatalogTable, proposal: ProposedCommit, published_version: int | None
+    ) -> None:
+        """Ratify a staged commit as the version after the latest."""
+        row, origin = self._row(table), CommitOrigin(self._by.pk if self._by else None)
+        checked = check_proposal(row, proposal.commit, origin, open_location(row))
+        if checked is not None:
+            ratify(row, checked, origin, published_version, keeps_attempts=False)
+
+    def report_published(self, table: CatalogTable, version: int) -> None:
+        """Note that all versions up to one are published."""
+        note_published(self._row(table), version)
+
+    def read_versions(self, tables: Sequence[CatalogTable]) -> tuple[int, ...]:
+        """Return the latest versions of several tables at one moment."""
+        ids = [table.table_id for table in tables]
+        rows = ManagedTable.objects.filter(table_id__in=ids, dropped_at=None)
+        latest = {
+            str(table_id): v for table_id, v in rows.values_list("table_id", "latest_version")
+        }
+        for table in tables:
+            if table.table_id not in latest:
+                raise _table_missing_error(table)
+        return tuple(latest[table.table_id] for table in tables)
+
+    def stage_table(self, name: CatalogTableName) -> CatalogTable:
+        """Reserve an id and a location for a new managed table."""
+        schema = ManagedSchema.objects.filter(catalog__name=name.catalog, name=name.schema).first()
+        if schema is None:
+            what = f"There is no schema {name.catalog}.{name.schema}."
+            raise TableNotFoundError(what, "Create it first.")
+        table = show_table(reserve_table(schema, name.table, self._by))
+        return replace(table, required_properties={UNITY_TABLE_ID: table.table_id})
+
+    def register_table(self, staged: CatalogTable, first: ProposedCommit) -> None:
+        """Give a staged table its name, once its version 0 is in its log."""
+        del first  # read from the log
+        reserved = ReservedTable.objects.filter(table_id=staged.table_id).first()
+        if reserved is None:
+            raise _table_missing_error(staged)
+        register_managed(reserved, {}, is_written=True)
+
+    def drop_table(self, name: CatalogTableName) -> None:
+        """Remove a table from the catalog; its files stay."""
+        drop_table(self._find(name))
+
+    def _find(self, name: CatalogTableName) -> ManagedTable:
+        row = ManagedTable.objects.filter(full_name=str(name), dropped_at=None).first()
+        if row is None:
+            what = f"There is no table {name} in the catalog."
+            raise TableNotFoundError(what, "Check the name, or create the table.")
+        return row
+
+    def _row(self, table: CatalogTable) -> ManagedTable:
+        row = ManagedTable.objects.filter(table_id=table.table_id, dropped_at=None).first()
+        if row is None:
+            raise _table_missing_error(table)
+        return row
+
+
+def open_table_store(place: str, options: Mapping[str, str]) -> Store:
+    """Open the store of a registered table; that of a managed one follows the catalog."""
+    files = open_store(place, options)
+    row = ManagedTable.objects.filter(location=place).first()
+    return files if row is None else ManagedStore(files, DatabaseCatalog(), show_table(row))
+
+
+def show_table(row: ManagedTable | ReservedTable) -> CatalogTable:
+    """Return a table as the engine knows it. Jobs of this installation may do any maintenance."""
+    name = CatalogTableName(*f"{row}".split("."))
+    return CatalogTable(name, str(row.table_id), row.location, permitted=MAINTENANCE)
+
+
+def _table_missing_error(table: CatalogTable) -> CatalogTableMissingError:
+    what = f"The catalog has no table {table.name} with the id {table.table_id} any more."
+    return CatalogTableMissingError(what, "Open it again by its name.")
