@@ -22,6 +22,7 @@ app.conf.imports = (
     "workers.jobs",
     "workers.mirror",
     "workers.periodic_tasks",
+    "workers.managed",
     "workers.preview",
     "workers.reads",
     "workers.conflicts",

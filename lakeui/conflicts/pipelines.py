@@ -145,7 +145,7 @@ class BatchResult:
 def take_events(
     events: Sequence[Event],
     writer: Writer,
-    by: User,
+    by: User | None,
     tables: QuerySet[Table],
     *,
     dropped: int = 0,
@@ -176,7 +176,7 @@ def take_events(
     return taken
 
 
-def _pipeline(writer: Writer, by: User, now: datetime) -> Pipeline:
+def _pipeline(writer: Writer, by: User | None, now: datetime) -> Pipeline:
     pipeline, _ = Pipeline.objects.get_or_create(
         name=writer.application,
         reported_by=by,
@@ -209,7 +209,7 @@ def _transaction(
     return row
 
 
-def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User) -> bool:
+def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User | None) -> bool:
     """Store one event; return whether it is new."""
     event, content = checked.event, checked.content
     if content is not None:
@@ -231,7 +231,7 @@ def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User) -> bool:
     return is_new
 
 
-def _record(content: Content, event: Event, row: PipelineTransaction, by: User) -> None:
+def _record(content: Content, event: Event, row: PipelineTransaction, by: User | None) -> None:
     began = event.started_at or row.started_at or event.at
     origin = AttemptOrigin(
         attempt=event.attempt,
