@@ -16,7 +16,8 @@ from engine.errors import ExpressionError, StatementError
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_WORD = re.compile(r"[A-Za-z0-9_]+\Z")
+_NUMERAL = re.compile(r"[0-9]+(?:[LSY]|(?:E[0-9]+)?(?:D|F|BD)?)\Z", re.IGNORECASE)
 _QUOTED = re.compile(r"`(?:[^`]|``)+`\Z", re.DOTALL)
 _SEPARATORS = frozenset("(),.")
 _NUMBER = re.compile(r"\.?[0-9]")
@@ -129,12 +130,12 @@ def _read(  # noqa: PLR0911
         return "string", source[2:-1]
     if token_type == TokenType.HEX_STRING and source[:1] in {"x", "X"}:
         return "hex", source[2:-1]
+    if _WORD.match(source) and not _NUMERAL.match(source):
+        return "word", source.upper()
     if _NUMBER.match(source):
         return "number", source.upper()
     if source.startswith("`") and _QUOTED.match(source):
         return "name", source[1:-1].replace("``", "`")
-    if _WORD.match(source):
-        return "word", source.upper()
     return "symbol", source
 
 

@@ -316,6 +316,11 @@ UNDERSTOOD = [
         None,
     ),
     ("ALTER TABLE t DROP CONSTRAINT IF EXISTS c", "alter_drop_constraint", None),
+    (
+        "ALTER TABLE t DROP CONSTRAINT 7e1a",
+        "alter_drop_constraint",
+        "ALTER TABLE t DROP CONSTRAINT `7e1a`",
+    ),
     ("ALTER TABLE t CLUSTER BY (a, b.c)", "alter_cluster_by", None),
     ("ALTER TABLE t CLUSTER BY NONE", "alter_cluster_by", None),
     ("ALTER TABLE t DROP FEATURE deletionVectors TRUNCATE HISTORY", "alter_drop_feature", None),

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from engine.errors import ExpressionError, UnknownColumnError
+from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
@@ -84,6 +85,15 @@ NOW_MS = 1_793_613_600_500
 @pytest.mark.parametrize(("text", "sql"), [row for row in _RENDERED if row[1]])
 def test_text_becomes_canonical_sql(text, sql):
     assert to_sql(parse_condition(text, SCHEMA, now_ms=NOW_MS)) == sql
+
+
+def test_a_word_may_begin_with_digits_unless_it_is_a_number():
+    numbers = ["7", "7f", "7D", "7bd", "7L", "7s", "7Y", "7e1", "7E1F", "7.5", "7.5bd", ".5"]
+    words = ["7f3a", "7e1a", "7e1L", "7e", "0x1F", "1_000", "00d3efb8", "9e12ff", "_7", "7LL"]
+    for kind, texts in (("number", numbers), ("word", words)):
+        for text in texts:
+            assert [(token.kind, token.text) for token in tokenize(text)] == [(kind, text)]
+    assert [token.kind for token in tokenize("t.7f3a")] == ["word", "symbol", "word"]
 
 
 _LITERALS = [
