@@ -2,15 +2,17 @@
 
 `python -m tests.clients [NAME …] [--write]` installs each client from the package index into an
 environment of its own under `var/clients`, runs its tests by `python -m engine.delta`, and prints
-how many pass, and each failure with its reason. `--write` writes this into docs/interoperability.md.
+how many pass, and each failure with its reason. `--write` writes this into docs/interoperability.md,
+with the latest outcome of the clients that are not named.
 
 Some clients publish no tests. They are run only if CLIENT_CHECKOUTS names a directory with checkouts
-of their repositories. The runs called "lowest" and "highest" are this repository's own tests, at both
+of their repositories, under the repositories' names. The runs called "lowest" and "highest" are this repository's own tests, at both
 ends of the range of each dependency.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,13 +20,22 @@ import tarfile
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "var" / "clients"
 PAGE = ROOT / "docs" / "interoperability.md"
 TITLE = "## Public clients"
+TIMEOUT_S = 5400
+SPARK_DEFAULTS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:clients;create=true",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Settings of sessions that set no others: a suite of small tables needs neither more tasks nor a page."""
 _API_TESTS = tuple(
     f"tests/engine/{name}"
     for name in (
@@ -38,6 +49,7 @@ _API_TESTS = tuple(
         "commands/test_sql.py",
     )
 )
+_SIZES = "expects the sizes of the Parquet files that Spark writes; this engine's are smaller"
 
 
 class OutOfReachError(Exception):
@@ -50,8 +62,12 @@ class Client:
 
     Attributes:
         packages: what pip installs for it, beside this repository's dependencies.
-        sdist: the requirement whose source distribution has the tests; if empty, a checkout does.
+        sdist: the requirement whose source distribution has the tests.
+        repository: where the tests are, if no distribution has them.
         directory: where the tests are run, inside the source distribution or checkout.
+        settings: environment variables of the run.
+        spark: settings of Spark beside those of all clients.
+        additions: files of this repository by their place in that directory.
         failures: the reasons of known failures, by the beginnings of their tests' names.
     """
 
@@ -59,11 +75,18 @@ class Client:
     packages: tuple[str, ...]
     tests: tuple[str, ...]
     sdist: str = ""
+    repository: str = ""
     directory: str = "."
     options: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
+    additions: Mapping[str, str] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    is_own: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the tests are this repository's own."""
+        return not self.sdist and not self.repository
 
 
 @dataclass(frozen=True)
@@ -88,7 +111,13 @@ class ClientRun:
 
 
 CLIENTS = (
-    Client("mack", ("mack==0.5.0", "chispa"), ("tests",)),
+    Client(
+        "mack",
+        ("mack==0.5.0", "chispa"),
+        ("tests",),
+        repository="https://github.com/mrpowers-io/mack",
+        failures={"test_delta_file_sizes": _SIZES, "test_show_delta_file_sizes": _SIZES},
+    ),
     Client(
         "koheesio",
         ("koheesio==0.11.1", "pytest-mock", "freezegun"),
@@ -117,7 +146,35 @@ CLIENTS = (
             "tests/spark/test_deltatable_dataset.py",
             "tests/spark/test_spark_dataset.py",
         ),
+        repository="https://github.com/kedro-org/kedro-plugins",
+        failures={
+            "TestSparkDataset.test_load_options_schema_path_with_credentials": "reads a schema by "
+            "s3fs from moto, whose responses the installed aiobotocore cannot read: no Spark"
+        },
         directory="kedro-datasets",
+    ),
+    Client(
+        "dbt-spark",
+        ("dbt-core<1.11", "dbt-spark==1.11.0", "dbt-tests-adapter==1.20.0"),
+        ("tests/functional/adapter",),
+        sdist="dbt-spark==1.11.0",
+        options=("--profile", "spark_session", "-W", "ignore"),
+        settings={"DBT_DATABRICKS_HOST_NAME": "unused"},
+        spark={
+            "spark.sql.sources.default": "delta",
+            "spark.sql.session.timeZone": "UTC",
+        },
+        additions={
+            "tests/functional/adapter/conftest.py": "tests/interop/dbt_side.py",
+            "tests/functional/adapter/test_on_delta.py": "tests/interop/dbt_cases.py",
+        },
+    ),
+    Client(
+        "jaffle-shop-classic",
+        ("dbt-core<1.11", "dbt-spark==1.11.0"),
+        ("test_build.py",),
+        repository="https://github.com/dbt-labs/jaffle-shop-classic",
+        additions={"test_build.py": "tests/interop/dbt_build.py"},
     ),
     Client(
         "spark-expectations",
@@ -130,6 +187,7 @@ CLIENTS = (
         "feast",
         ("feast[spark]==0.67.0", "pytest-mock"),
         ("tests/component/spark",),
+        repository="https://github.com/feast-dev/feast",
         directory="sdk/python",
     ),
     Client(
@@ -149,7 +207,30 @@ CLIENTS = (
         "tempo",
         ("dbl-tempo==0.1.30", "parameterized", "jsonref", "chispa"),
         ("tests/io_tests.py",),
+        repository="https://github.com/databrickslabs/tempo",
         directory="python",
+    ),
+    Client(
+        "ibis",
+        (
+            "ibis-framework==12.0.0",  # its extra pyspark would install Spark 4.0
+            *("pyarrow-hotfix", "rich", "pytest-mock", "filelock", "pytest-snapshot"),
+        ),
+        ("ibis/backends/pyspark/tests",),
+        repository="https://github.com/ibis-project/ibis",
+    ),
+    Client(
+        "dlt-meta",
+        ("databricks-sdk", "pyyaml"),
+        (
+            "tests/test_dataflow_spec.py",
+            "tests/test_onboard_dataflowspec.py",
+            "tests/test_metastore_ops.py",
+            "tests/test_pipeline_readers.py",
+            "tests/test_pipeline_writers.py",
+            "tests/test_dataflow_pipeline.py",
+        ),
+        repository="https://github.com/databrickslabs/dlt-meta",
     ),
     Client(
         "lowest",
@@ -165,22 +246,26 @@ CLIENTS = (
             "pyiceberg==0.11.0",
         ),
         _API_TESTS,
-        is_own=True,
     ),
     Client(
         "highest",
         ("pyspark<5", "pandas<3", "pyarrow", "numpy", "sqlglot<31", "pyiceberg<0.13"),
         _API_TESTS,
-        is_own=True,
+    ),
+    *(
+        Client(
+            f"sqlglot-{version.partition('.')[0]}",
+            (f"sqlglot=={version}",),
+            ("tests/engine/expressions", "tests/engine/commands"),
+            options=("-m", "not spark and not stress and not interop"),
+        )
+        for version in ("23.17.0", "24.1.2")
     ),
 )
 
 
 OTHERS = {
-    "ibis-framework": "its tests need data of another repository, and Iceberg's jar for this Spark, "
-    "which does not exist",
     "databricks-labs-dqx": "its tests with Spark need a Databricks workspace; the others start no Spark",
-    "dlt-meta": "its package on the index is only a reference to a successor, without tests",
     "delta-spark": "its package has no tests; [pyspark.md](pyspark.md#delta-sparks-own-tests) has the counts of its repository's",
     "delta-hydro": "its package has no tests",
 }
@@ -194,13 +279,18 @@ def run_client(client: Client, home: Path = HOME) -> ClientRun:
         root = find_tests(client, home)
     except OutOfReachError as reason:
         return ClientRun(client, hindrance=str(reason))
+    for place, addition in client.additions.items():
+        shutil.copy(ROOT / addition, root / place)
     outcome = home / f"{client.name}.xml"
     outcome.unlink(missing_ok=True)
     runner = [str(python), *([] if client.is_own else ["-m", "engine.delta"]), "-m", "pytest"]
     options = ["-q", "-p", "no:cacheprovider", "--timeout", "600", f"--junitxml={outcome}"]
     if not client.is_own:
-        options += ["-o", "addopts=", "-o", "filterwarnings=", *client.options]
-    with (home / f"{client.name}.txt").open("w") as output:
+        options += ["-o", "addopts=", "-o", "filterwarnings="]
+    options += client.options
+    options.append(f"--session-timeout={TIMEOUT_S}")  # ends between two tests, and reports
+    with (home / f"{client.name}.txt").open("w") as output, TemporaryDirectory() as scratch:
+        write_spark_defaults(client, Path(scratch))
         subprocess.run(  # noqa: S603 - an interpreter of ours, tests that the table names
             [*runner, *options, *client.tests],
             cwd=root,
@@ -208,16 +298,31 @@ def run_client(client: Client, home: Path = HOME) -> ClientRun:
                 **os.environ,
                 **client.settings,
                 "PYTHONPATH": os.pathsep.join(map(str, (root / "src", root, ROOT))),
+                "SPARK_CONF_DIR": scratch,
                 "SPARK_LOCAL_IP": "127.0.0.1",
             },
             stdout=output,
             stderr=subprocess.STDOUT,
-            timeout=5400,
             check=False,
         )
+    return load_run(client, home)
+
+
+def load_run(client: Client, home: Path = HOME) -> ClientRun:
+    """Return the outcome of the client's latest run."""
+    outcome = home / f"{client.name}.xml"
     if not outcome.is_file():
-        return ClientRun(client, hindrance=f"its tests ended early: see {output.name}")
+        return ClientRun(
+            client, hindrance=f"no outcome; {client.name}.txt has the output, if it ran"
+        )
     return read_outcome(client, outcome.read_text("utf-8"))
+
+
+def write_spark_defaults(client: Client, scratch: Path) -> None:
+    """Write the settings of the client's sessions, whose warehouse and metastore begin empty."""
+    defaults = SPARK_DEFAULTS | client.spark | {"spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+    lines = (f"{name} {value}\n" for name, value in defaults.items())
+    (scratch / "spark-defaults.conf").write_text("".join(lines), "utf-8")
 
 
 def read_outcome(client: Client, report: str) -> ClientRun:
@@ -226,7 +331,9 @@ def read_outcome(client: Client, report: str) -> ClientRun:
     for case in ET.fromstring(report).iter("testcase"):  # noqa: S314 - pytest's own
         found = {part.tag for part in case} & {"failure", "error", "skipped"}
         outcome = "passed" if not found else "skipped" if found == {"skipped"} else "failed"
-        names[outcome].append(case.get("name", ""))
+        group = case.get("classname", "").rpartition(".")[2]
+        name = case.get("name", "")
+        names[outcome].append(f"{group}.{name}" if group.startswith("Test") else name)
     return ClientRun(client, **{outcome: tuple(found) for outcome, found in names.items()})
 
 
@@ -260,12 +367,15 @@ def find_tests(client: Client, home: Path = HOME) -> Path:
     if client.is_own:
         return ROOT
     if not client.sdist:
-        checkouts = os.environ.get("CLIENT_CHECKOUTS", "")
-        root = Path(checkouts) / client.name / client.directory
-        if not checkouts or not root.is_dir():
-            msg = "its packages have no tests, and CLIENT_CHECKOUTS names no checkout of it"
+        checkouts = Path(os.environ.get("CLIENT_CHECKOUTS", ""))
+        root = checkouts / Path(client.repository).name / client.directory
+        if not root.is_dir():
+            msg = (
+                f"its packages have no tests; CLIENT_CHECKOUTS must name a directory with a checkout "
+                f"of {client.repository}"
+            )
             raise OutOfReachError(msg)
-        return root
+        return root.resolve()
     place = home / "sources" / client.sdist
     if not place.is_dir():
         package = client.sdist.partition("==")[0]
@@ -293,22 +403,26 @@ def describe(runs: list[ClientRun]) -> str:
         TITLE,
         "",
         "`make clients` runs the tests of public clients on this engine by `python -m engine.delta`, "
-        f"without a change to their code. Run on {datetime.now(UTC):%Y-%m-%d}. *lowest* and *highest* "
-        "are tests of this repository at the ends of the range of each dependency.",
+        "without a change to their code. *lowest*, *highest* and *sqlglot* are tests of this repository "
+        "with the ends of the range of each dependency, and with versions of sqlglot that treat names "
+        "differently. The tests of a repository need a checkout of it in the "
+        "directory that `CLIENT_CHECKOUTS` names.",
         "",
-        "| client | pass | of | skipped | tests from |",
-        "|---|---|---|---|---|",
+        "| client | pass | of | skipped | tests | from |",
+        "|---|---|---|---|---|---|",
     ]
     for run in done:
-        source = run.client.sdist or ("this repository" if run.client.is_own else "its repository")
-        total = len(run.passed) + len(run.failed)
-        packages = run.client.name if run.client.is_own else run.client.packages[0]
-        lines.append(
-            f"| {packages} | {len(run.passed)} | {total} | {len(run.skipped)} | {source} |"
-        )
-    lines += ["", "These fail:", "", "| client | test | reason |", "|---|---|---|"]
+        client = run.client
+        counts = f"{len(run.passed)} | {len(run.passed) + len(run.failed)} | {len(run.skipped)}"
+        name = client.name if client.is_own else client.packages[0]
+        tests = ", ".join(f"`{test}`" for test in client.tests)
+        source = client.sdist or client.repository or "this repository"
+        lines.append(f"| {name} | {counts} | {tests} | {source} |")
+    lines += ["", "These fail:", "", "| client | tests | reason |", "|---|---|---|"]
     for run in done:
-        lines += [f"| {run.client.name} | `{name}` | {run.reason(name)} |" for name in run.failed]
+        for reason in dict.fromkeys(map(run.reason, run.failed)):
+            names = [f"`{name}`" for name in run.failed if run.reason(name) == reason]
+            lines.append(f"| {run.client.name} | {', '.join(names)} | {reason} |")
     hindered = {run.client.name: run.hindrance for run in runs if run.hindrance} | OTHERS
     lines += ["", "Not run:", "", *(f"- {name}: {why}." for name, why in hindered.items())]
     return "\n".join(lines).rstrip() + "\n"
@@ -334,10 +448,12 @@ def main() -> int:
     HOME.mkdir(parents=True, exist_ok=True)
     runs = []
     for client in CLIENTS:
-        if not asked.names or client.name in asked.names:
-            runs.append(run_client(client))
-            sys.stdout.write(f"{client.name}: {_summarize(runs[-1])}\n")
-            sys.stdout.flush()
+        if asked.names and client.name not in asked.names:
+            runs.append(load_run(client))
+            continue
+        runs.append(run_client(client))
+        sys.stdout.write(f"{client.name}: {_summarize(runs[-1])}\n")
+        sys.stdout.flush()
     text = describe(runs)
     if asked.write:
         write_section(text)

@@ -1,27 +1,53 @@
 """The report on public clients: what it counts, and the reasons that it gives."""
 
-from tests.clients import CLIENTS, TITLE, Client, ClientRun, describe, read_outcome, write_section
+import pytest
+
+from tests.clients import (
+    CLIENTS,
+    TITLE,
+    Client,
+    ClientRun,
+    OutOfReachError,
+    describe,
+    find_tests,
+    read_outcome,
+    write_section,
+)
 
 REPORT = """<testsuites><testsuite>
 <testcase name="test_merge"/>
 <testcase name="test_jvm[1]"><failure message="no JVM"/></testcase>
 <testcase name="test_teardown"><error message="late"/><skipped/></testcase>
-<testcase name="test_cloud"><skipped message="no account"/></testcase>
+<testcase name="test_cloud" classname="tests.test_io.TestCloud"><skipped message="none"/></testcase>
 </testsuite></testsuites>"""
-CLIENT = Client("mack", ("mack==0.5.0",), ("tests",), failures={"test_jvm": "reads Scala objects"})
+CLIENT = Client(
+    "mack",
+    ("mack==0.5.0",),
+    ("tests",),
+    repository="https://example.org/mack",
+    failures={"test_jvm": "reads Scala objects"},
+)
 
 
 def test_each_test_counts_once_and_each_failure_has_a_reason():
     run = read_outcome(CLIENT, REPORT)
     assert run == ClientRun(
-        CLIENT, ("test_merge",), ("test_jvm[1]", "test_teardown"), ("test_cloud",)
+        CLIENT, ("test_merge",), ("test_jvm[1]", "test_teardown"), ("TestCloud.test_cloud",)
     )
     assert not run.is_explained
     text = describe([run, ClientRun(CLIENTS[0], hindrance="no index")])
-    assert "| mack==0.5.0 | 1 | 3 | 1 | its repository |" in text
+    assert "| mack==0.5.0 | 1 | 3 | 1 | `tests` | https://example.org/mack |" in text
     assert "| mack | `test_jvm[1]` | reads Scala objects |" in text
     assert "| mack | `test_teardown` | **not known** |" in text
     assert f"- {CLIENTS[0].name}: no index.\n" in text
+
+
+def test_a_client_without_published_tests_names_the_checkout_that_it_needs(monkeypatch, tmp_path):
+    monkeypatch.setenv("CLIENT_CHECKOUTS", str(tmp_path))
+    with pytest.raises(OutOfReachError, match=r"checkout of https://example\.org/mack"):
+        find_tests(CLIENT, tmp_path)
+    (tmp_path / "mack").mkdir()
+    assert find_tests(CLIENT, tmp_path) == tmp_path / "mack"
 
 
 def test_a_section_replaces_the_one_of_its_title_and_keeps_the_others(tmp_path):

@@ -1,6 +1,6 @@
 """Tests of dbt-tests-adapter that dbt-spark's own suite leaves out, on format delta.
 
-`dbt_side.py` copies them to dbt-spark's own tests.
+`tests/clients.py` copies them to dbt-spark's own tests.
 """
 
 from importlib import import_module
