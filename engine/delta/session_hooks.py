@@ -27,7 +27,8 @@ from engine.delta.handle import RETRIES, session_retries
 from engine.delta.merge_builder import merge_writer
 from engine.delta.names import find_delta, open_table, parts_in, uses_delta_spark
 from engine.delta.result_frames import catalog_columns
-from engine.delta.statements import run_statement
+from engine.delta.statement_views import StatementViews
+from engine.delta.statements import refuse_cache, run_statement
 from engine.errors import RequestError
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source import register, register_for_names
@@ -66,6 +67,10 @@ check_hooks(
     listColumns="tableName dbName",
     getTable="tableName",
     listTables="dbName pattern",
+    cacheTable="tableName storageLevel",
+    isCached="tableName",
+    uncacheTable="tableName",
+    refreshTable="tableName",
 )
 check_hooks(DataFrameReader, __init__="spark")
 check_hooks(DataStreamReader, __init__="spark")
@@ -146,6 +151,10 @@ def _install() -> None:
     session.table = route(session.table, read_table, is_enabled)
     catalog: Any = Catalog
     catalog.createTable = _create_table(catalog.createTable)
+    catalog.cacheTable = _answer_of_cache(catalog.cacheTable, refuse_cache)
+    catalog.isCached = _answer_of_cache(catalog.isCached, lambda _: False)
+    catalog.uncacheTable = _answer_of_cache(catalog.uncacheTable, lambda _: None)
+    catalog.refreshTable = _answer_of_cache(catalog.refreshTable, lambda _: None)
     catalog.listColumns = _list_columns(catalog.listColumns)
     catalog.getTable = _describe_tables(catalog.getTable)
     catalog.listTables = _describe_tables(catalog.listTables)
@@ -222,6 +231,24 @@ def _create_table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame
         return create_by_catalog(spark, tableName, path, schema, description, options)
 
     return create_table
+
+
+def _answer_of_cache(
+    original: Callable[..., Any], answer: Callable[[str], Any]
+) -> Callable[..., Any]:
+    """Answer for Delta tables and views over them, of which the catalog caches none."""
+
+    @wraps(original)
+    def method(self: Catalog, tableName: str, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401, N803
+        spark = self._sparkSession
+        if is_enabled(spark):
+            with bypass_routing(), delta_errors():
+                parts = parts_in(spark, tableName)
+                if find_delta(spark, parts) or StatementViews(spark).read_view(parts) is not None:
+                    return answer(tableName)
+        return original(self, tableName, *arguments, **keywords)
+
+    return method
 
 
 def _describe_tables(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from engine.expressions.lexer import Token, tokenize
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import SESSION_CATALOGUE, find_permanent_view, find_table
 from engine.spark.columns import quote_column
-from engine.spark.jvm import column_of, frame_over, get_analysed_plan, iter_seq
+from engine.spark.jvm import analyse_as_view, column_of, frame_over, get_analysed_plan, iter_seq
 from engine.spark.statement_plan import (
     Java,
     NamedRelation,
@@ -196,7 +196,9 @@ class StatementViews:
         options = getattr(catalog, "getRelation$default$2")()
         plan = catalog.getRelation(view, options)
         resolved = inner.resolve_relations(plan)
-        return None if resolved is plan else frame_over(resolved, self._session)
+        if resolved is plan:
+            return None
+        return frame_over(analyse_as_view(resolved, view, self._session), self._session)
 
     def _qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the parts of a name; in a view, with the database in which it was created."""

@@ -6,7 +6,7 @@ never reads or writes the directory of a Delta table as plain files.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +41,7 @@ from engine.delta.table_reads import expand_time_travel
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone, write_rows
 from engine.errors import ConflictError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
+from engine.spark.jvm import empty_frame
 from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import (
     Arguments,
@@ -56,19 +57,13 @@ from engine.spark.statement_plan import (
 _ATTEMPTS = 20
 _SCRIPT = "CompoundBody"
 """The plan of `BEGIN … END`."""
-_REFUSED = frozenset(
-    [
-        "CacheTable",
-        "CacheTableAsSelect",
-        "UncacheTable",
-        _SCRIPT,
-    ]
-)
+_CACHES = frozenset(("CacheTable", "CacheTableAsSelect"))
+_REFUSED = _CACHES | {_SCRIPT}
 _READS = frozenset(
     (
         *("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "INSERT", "DELETE", "UPDATE"),
-        *("MERGE", "CREATE", "REPLACE", "CACHE", "COMMENT", "MAP", "REDUCE", "BEGIN", "DECLARE"),
-        *("ALTER", "EXECUTE", "("),
+        *("MERGE", "CREATE", "REPLACE", "CACHE", "UNCACHE", "COMMENT", "MAP", "REDUCE", "BEGIN"),
+        *("DECLARE", "ALTER", "EXECUTE", "("),
     )
 )
 """First words of statements that Spark's parser knows and that may name a Delta table."""
@@ -237,6 +232,8 @@ def _route_statement(spark: SparkSession, statement: str, plan: Java) -> DataFra
         if rewritten != statement:
             if kind in _REFUSED:
                 raise _not_routed(statement, kind)
+            if kind == "UncacheTable":  # never cached
+                return empty_frame(spark)
             plan = parse(spark, rewritten)
         if kind == "UnresolvedWith" and kind_of(plan.child()) in _CHANGES:
             plan = parse(spark, views.rewrite_with(rewritten, plan))
@@ -310,9 +307,22 @@ def _refuse_inner(spark: SparkSession, plan: Java) -> None:
         pending.extend(children.apply(index) for index in range(children.size()))
 
 
+def refuse_cache(name: str) -> NoReturn:
+    """Refuse to cache a Delta table, or a view over one, by its name.
+
+    Raises:
+        StatementNotRoutedError: always.
+    """
+    raise _not_routed(name, "CacheTable")
+
+
 def _not_routed(shown: str, kind: str) -> StatementNotRoutedError:
     if kind == _SCRIPT:
         return StatementNotRoutedError(*refuse_transaction("BEGIN"), field="sql")
+    if kind in _CACHES:
+        what = f"Delta tables and views over them cannot be cached by name: {shown[:200]}"
+        remedy = "Cache a DataFrame: spark.table('orders').cache(). Unpersist it after a write."
+        return StatementNotRoutedError(what, remedy, field="sql")
     what = f"This statement is not supported for Delta tables: {shown[:200]}"
     remedy = "Send one statement for each table, or use engine.delta.DeltaTable."
     return StatementNotRoutedError(what, remedy, field="sql")

@@ -31,6 +31,37 @@ def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
     return DataFrame(of_rows(inside._jsparkSession, plan), session)
 
 
+def analyse_as_view(plan: Any, view: Any, session: SparkSession) -> Any:  # noqa: ANN401
+    """Return a plan analysed under the settings at a permanent view's creation, as Spark does.
+
+    A copy of the session has them: other threads use the session meanwhile.
+    """
+    inside: Any = session
+    make_active(session)
+    views = sql_package(session).catalyst.plans.logical.View
+    created = views.effectiveSQLConf(view.viewSQLConfigs(), False, view.createVersion())
+    settings = _expression_settings(created)
+    copy = inside._jsparkSession.cloneSession()
+    own = copy.sessionState().conf()
+    for name in _expression_settings(own).keys() - settings.keys():
+        if copy.conf().isModifiable(name):
+            own.unsetConf(name)
+    for name, value in settings.items():
+        own.setConfString(name, value)
+    of_rows = sql_package(session).classic.Dataset.ofRows
+    return of_rows(copy, plan).queryExecution().analyzed()
+
+
+def _expression_settings(conf: Any) -> dict[str, str]:  # noqa: ANN401
+    """Return the settings of SQL without those that name catalogs: delta-spark's is not here."""
+    entries = [(str(entry._1()), str(entry._2())) for entry in iter_seq(conf.getAllConfs().toSeq())]
+    return {
+        name: value
+        for name, value in entries
+        if name.startswith("spark.sql.") and not name.startswith("spark.sql.catalog")
+    }
+
+
 def empty_frame(session: SparkSession) -> DataFrame:
     """Return a frame without rows and columns, which needs no job."""
     inside: Any = session

@@ -97,6 +97,7 @@ def test_an_enabled_session_reads_writes_and_merges(results):
             [[2], [5]],
             [[2], [5]],
             "LAKE_STATEMENT_NOT_ROUTED",
+            True,
         ],
         "plain": 1,
         "plain read": 2,

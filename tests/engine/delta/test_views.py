@@ -2,7 +2,7 @@
 # ruff: noqa: S608 - the only names in these statements are the tables of this module
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, NumberFormatException
 
 from engine.delta import DeltaTable, enable
 from engine.delta.statement_views import StatementNotRoutedError
@@ -182,9 +182,53 @@ def test_a_table_is_described_and_commented_on_as_by_delta_spark(lake, orders):
         lake.sql("ANALYZE TABLE orders COMPUTE STATISTICS")
 
 
-def test_a_view_is_no_table_to_cache_or_to_open(lake, orders):
+def test_a_view_is_no_table_to_open_to_cache_or_to_stream(lake, orders):
     lake.sql("CREATE VIEW v AS SELECT id FROM orders")
-    with pytest.raises(StatementNotRoutedError):
-        lake.sql("CACHE TABLE v")
+    for name in ("v", "orders"):
+        for cache in (lambda n: lake.sql(f"CACHE TABLE {n}"), lake.catalog.cacheTable):
+            with pytest.raises(StatementNotRoutedError, match="cannot be cached by name"):
+                cache(name)
+        assert not lake.catalog.isCached(name)
+        lake.catalog.uncacheTable(name)
+        lake.catalog.refreshTable(name)
+        assert rows_of(lake.sql(f"UNCACHE TABLE {name}")) == []
+    with pytest.raises(StatementNotRoutedError, match="cannot be cached by name"):
+        lake.sql("CACHE TABLE kept AS SELECT * FROM v")
     with pytest.raises(AnalysisException, match="not a Delta table"):
         DeltaTable.forName(lake, "v")
+    with pytest.raises(AnalysisException, match="permanent view, which is not supported by stream"):
+        lake.readStream.table("v")
+
+
+def test_a_view_follows_the_settings_of_its_creation(lake, orders):
+    lake.sql("CREATE TABLE events (at TIMESTAMP, n STRING) USING delta")
+    lake.sql("INSERT INTO events VALUES (TIMESTAMP'2026-01-01 23:30:00+00:00', 'x')")
+    query = (
+        "SELECT hour(at) AS hour, CAST(at AS STRING) AS text, CAST(n AS INT) AS n,"
+        " at > DATE'2026-01-02' AS later FROM events"
+    )
+    zone, ansi = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+    settings = {name: lake.conf.get(name) for name in (zone, ansi)}
+    try:
+        lake.conf.set(ansi, "false")
+        lake.conf.set(zone, "Asia/Tokyo")
+        lake.sql(f"CREATE VIEW of_tokyo AS {query}")
+        lake.sql(
+            "CREATE VIEW over_tokyo AS SELECT *, hour(TIMESTAMP'2026-01-01') AS own FROM of_tokyo"
+        )
+        lake.conf.set(ansi, "true")
+        lake.sql("CREATE VIEW strict AS SELECT CAST(n AS INT) AS n FROM events")
+        lake.conf.set(zone, "America/New_York")
+        for strictness in ("true", "false"):
+            lake.conf.set(ansi, strictness)
+            expected = (8, "2026-01-02 08:30:00", None, True)
+            assert rows_of(lake.table("of_tokyo")) == [expected]
+            assert rows_of(lake.sql("SELECT *, current_timezone() FROM over_tokyo")) == [
+                (*expected, 0, "America/New_York")
+            ]
+            assert rows_of(lake.sql("SELECT hour(at) FROM events")) == [(18,)]
+            with pytest.raises(NumberFormatException, match="CAST_INVALID_INPUT"):
+                lake.table("strict").collect()
+    finally:
+        for name, value in settings.items():
+            lake.conf.set(name, value)
