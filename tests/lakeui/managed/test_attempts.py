@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 
 from engine.errors import VersionTakenError
 from lakeui.catalog.managed_tables import open_location
-from lakeui.conflicts.conflict_detail.both_sides import find_later_commit
+from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.models import Conflict
 from lakeui.managed.models import CommitAttempt, ManagedTable
 from tests.lakeui.managed.staged import add, lines, make_managed, propose, remove, stage
