@@ -270,29 +270,37 @@ class NamedClass:
     is_nested: bool
 
 
-@cache
 def trees(*houses: str) -> tuple[tuple[str, ast.Module], ...]:
     """Return the modules of some houses with their trees; migrations are written by Django."""
-    paths = sorted(path for house in houses for path in (ROOT / house).rglob("*.py"))
+    return tuple(module for house in houses for module in _trees_of(house))
+
+
+@cache
+def _trees_of(house: str) -> tuple[tuple[str, ast.Module], ...]:
     return tuple(
         (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8")))
-        for path in paths
+        for path in sorted((ROOT / house).rglob("*.py"))
         if "migrations" not in path.parts
     )
+
+
+def _definitions(
+    node: ast.AST, around: tuple[ast.AST, ...] = ()
+) -> Iterator[tuple[ast.ClassDef | FunctionNode, tuple[ast.AST, ...]]]:
+    """Iterate over classes and functions, with what each stands in; expressions hold none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | FunctionNode):
+            yield child, (*around, node)
+        if not isinstance(child, ast.expr):
+            yield from _definitions(child, (*around, node))
 
 
 def iter_functions(*houses: str) -> Iterator[NamedFunction]:
     """Iterate over every function, dunders left out."""
     for path, tree in trees(*houses):
-        methods = {
-            id(child)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ClassDef)
-            for child in node.body
-        }
-        for node in ast.walk(tree):
+        for node, around in _definitions(tree):
             if isinstance(node, FunctionNode) and not node.name.startswith("__"):
-                is_method = id(node) in methods
+                is_method = isinstance(around[-1], ast.ClassDef)
                 yield NamedFunction(path, node.lineno, node.name, _is_property(node), is_method)
 
 
@@ -307,16 +315,10 @@ def _is_property(node: FunctionNode) -> bool:
 def iter_classes(*houses: str) -> Iterator[NamedClass]:
     """Iterate over every class."""
     for path, tree in trees(*houses):
-        inner = {
-            id(child)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ClassDef)
-            for child in ast.walk(node)
-            if child is not node
-        }
-        for node in ast.walk(tree):
+        for node, around in _definitions(tree):
             if isinstance(node, ast.ClassDef):
-                yield NamedClass(path, node.lineno, node.name, id(node) in inner)
+                is_nested = any(isinstance(outer, ast.ClassDef) for outer in around)
+                yield NamedClass(path, node.lineno, node.name, is_nested)
 
 
 def first_word(name: str) -> str:

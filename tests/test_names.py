@@ -24,6 +24,7 @@ TWICE_BY_CONTRACT = {
     "MetadataChangedException",
     "ProtocolChangedException",
 }
+pytestmark = pytest.mark.xdist_group("words")  # one process parses every file, once
 CLIENT = "lakeui/client/"
 FRAMEWORK_NAMES = {"Command", "Meta"}  # Django finds both by these names
 

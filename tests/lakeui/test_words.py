@@ -14,6 +14,7 @@ from engine.protocol.properties import IsolationLevel
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.pages import urls as _urls  # noqa: F401 - imports every filter set
 from lakeui.pages.templatetags.lake import WORDS
+from tests.readability import PRODUCT, trees
 
 ROOT = Path(__file__).parents[2]
 HOMES = {"engine/conflict_facts.py", "engine/protocol/properties.py"}
@@ -33,14 +34,8 @@ pytestmark = pytest.mark.xdist_group("words")  # one process parses and walks ev
 @cache
 def _sources() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
     """Each module, and the nodes of its tree."""
-    paths = [
-        path for house in ("engine", "lakeui", "workers") for path in (ROOT / house).rglob("*.py")
-    ]
-    named = ((path.relative_to(ROOT).as_posix(), path) for path in paths)
     return tuple(
-        (name, tuple(ast.walk(ast.parse(path.read_text("utf-8")))))
-        for name, path in named
-        if "migrations" not in path.parts and name not in HOMES
+        (name, tuple(ast.walk(tree))) for name, tree in trees(*PRODUCT) if name not in HOMES
     )
 
 
