@@ -10,6 +10,7 @@ from django.urls import get_resolver
 
 from lakeui import tracing
 from lakeui.api.bodies import BoundedBodies
+from lakeui.event_streams import RequestsInTurn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 
@@ -24,5 +25,5 @@ def _end_with_parent() -> None:
 threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 tracing.start("lakeui-web")
 tracing.trace_requests()
-application = BoundedBodies(get_asgi_application())
+application = RequestsInTurn(BoundedBodies(get_asgi_application()))
 _ = get_resolver().url_patterns  # a second of imports, which would delay the first request

@@ -1,4 +1,7 @@
-"""Requests that stay open: their slots, their waiting, and streams of server-sent events.
+"""Requests in turn, and requests that stay open: their slots, waiting, and server-sent events.
+
+A request works while it has a turn: from the end of its body to the start of its answer. Each may
+hold a connection of the database, so the turns of a process are few, and those of a client fewer.
 
 Pages and REST answer by the same functions. A waiting request holds a turn of the event loop, and
 no database connection and no thread. A person has a limited number of slots in a web process.
@@ -12,19 +15,30 @@ import asyncio
 import functools
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import DatabaseError, InterfaceError, connections
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.cookie import parse_cookie
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
+Scope = dict[str, Any]
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_AT_WORK = 16
+MOST_OF_ONE_CLIENT = 4
 MOST_WAITING = 200  # in one web process, streams among them
 MOST_OF_ONE = 100  # person: nobody keeps everybody else from waiting
 PAUSE_S = 0.5
@@ -36,6 +50,83 @@ GRACE_S = 10.0
 """Delay before a stream is cut whose reader takes nothing."""
 CONTENT_TYPE = "text/event-stream"
 _waiting: Counter[Any] = Counter()  # by person
+
+
+class RequestTurn:
+    """A request's right to work. It is given back while the request waits or sends."""
+
+    def __init__(self, own: asyncio.Semaphore, everybody: asyncio.Semaphore) -> None:
+        self._own, self._everybody, self._is_held = own, everybody, False
+
+    async def take(self) -> None:
+        """Wait for the turn, unless the request has it."""
+        if self._is_held:
+            return
+        await self._own.acquire()
+        try:
+            await self._everybody.acquire()
+        except BaseException:
+            self._own.release()
+            raise
+        self._is_held = True
+
+    def leave(self) -> None:
+        """Give it back; doing so again changes nothing."""
+        if self._is_held:
+            self._is_held = False
+            self._everybody.release()
+            self._own.release()
+
+
+_turn: ContextVar[RequestTurn | None] = ContextVar("turn", default=None)
+
+
+class RequestsInTurn:
+    """The application with at most `most` requests at work, and `most_of_one` of one client."""
+
+    def __init__(
+        self, app: App, most: int = MOST_AT_WORK, most_of_one: int = MOST_OF_ONE_CLIENT
+    ) -> None:
+        self._app, self._most_of_one = app, most_of_one
+        self._everybody = asyncio.Semaphore(most)
+        self._clients: weakref.WeakValueDictionary[bytes, asyncio.Semaphore] = (
+            weakref.WeakValueDictionary()
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client = client_of(scope)
+        own = self._clients.get(client) or asyncio.Semaphore(self._most_of_one)
+        self._clients[client] = own
+        turn = RequestTurn(own, self._everybody)
+
+        async def receive_then_take() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                await turn.take()
+            return message
+
+        async def leave_then_send(message: Message) -> None:
+            turn.leave()
+            await send(message)
+
+        token = _turn.set(turn)
+        try:
+            await self._app(scope, receive_then_take, leave_then_send)
+        finally:
+            _turn.reset(token)
+            turn.leave()
+
+
+def client_of(scope: Scope) -> bytes:
+    """Return what tells clients apart: the credentials, or the address of a visitor."""
+    headers = dict(scope["headers"])
+    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
+    session = cookies.get(settings.SESSION_COOKIE_NAME, "").encode()
+    host, _ = scope.get("client") or ("", 0)
+    return session or headers.get(b"authorization") or str(host).encode()
 
 
 @dataclass(frozen=True)
@@ -101,11 +192,16 @@ async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
 
     An unreachable database ends it too: the view, called once more, reports it.
     """
-    until = monotonic() + seconds
-    while not await sync_to_async(_ask)(is_news):
+    until, turn = monotonic() + seconds, _turn.get()
+    while True:
+        if turn is not None:
+            await turn.take()
+        has_news = await sync_to_async(_ask)(is_news)
         left = until - monotonic()
-        if left <= 0:
+        if has_news or left <= 0:
             return
+        if turn is not None:
+            turn.leave()
         await asyncio.sleep(min(PAUSE_S, left))
 
 

@@ -7,17 +7,11 @@ large is therefore refused here: by its declared length, or as it arrives if it 
 import json
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any
 
 from django.conf import settings
 
-Scope = dict[str, Any]
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from lakeui.event_streams import App, Message, Receive, Scope, Send
 
 _TAKES_FILES = re.compile(r"^/(api/v1/uploads|tables/upload|jobs/new)/$")
 _FORM_AROUND_A_FILE = 1024 * 1024

@@ -1,13 +1,17 @@
 """The web server's entry has loaded what pages and REST need before the first request comes."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 
 import pytest
 
+from engine.clock import SystemClock
+from lakeui.event_streams import RequestsInTurn, wait_for
 from lakeui.local_stack.preflight import free_port, listens
 from tests.services import ROOT, wait_until
 
@@ -44,3 +48,91 @@ def test_a_killed_parent_leaves_no_process_on_the_port(tmp_path):
     finally:
         with suppress(ProcessLookupError):
             os.killpg(parent.pid, signal.SIGKILL)
+
+
+class Work:
+    """An application whose requests work until they are let go; it counts them."""
+
+    def __init__(self):
+        self.at_work, self.let_go = Counter(), asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        who = scope["headers"][0][1]
+        self.at_work[who] += 1
+        await self.let_go.wait()
+        self.at_work[who] -= 1
+        await send({"type": "http.response.start"})
+        await asyncio.Event().wait()  # a stream, whose reader stays
+
+
+def ask(app, cookie, *parts):
+    """Send a request with a body in parts; the last part ends it."""
+    bodies = list(parts) or [{"type": "http.request"}]
+
+    async def receive():
+        await asyncio.sleep(0)
+        return bodies.pop(0) if bodies else await asyncio.Event().wait()
+
+    async def send(_message):
+        await asyncio.sleep(0)
+
+    scope = {"type": "http", "headers": [(b"cookie", b"sessionid=" + cookie)]}
+    return asyncio.create_task(app(scope, receive, send))
+
+
+async def pass_moments():
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def test_a_client_with_many_requests_leaves_turns_to_others_and_a_slow_body_takes_none():
+    async def story():
+        work = Work()
+        app = RequestsInTurn(work, most=4, most_of_one=2)
+        slow = {"type": "http.request", "more_body": True}
+        tasks = [ask(app, b"slow", slow) for _ in range(9)]
+        tasks += [ask(app, b"greedy") for _ in range(9)]
+        tasks += [ask(app, name) for name in (b"b", b"c", b"d")]
+        await pass_moments()
+        assert sorted(work.at_work.items()) == [
+            (b"sessionid=b", 1), (b"sessionid=c", 1), (b"sessionid=greedy", 2),
+        ]  # fmt: skip
+        work.let_go.set()
+        await pass_moments()
+        assert work.at_work.total() == 0, "every stream has begun"
+        tasks[-1].cancel()
+        await pass_moments()
+        work.let_go.clear()
+        tasks += [ask(app, str(number).encode()) for number in range(9)]
+        await pass_moments()
+        assert work.at_work.total() == 4
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+def test_a_request_that_waits_for_news_gives_its_turn_to_others():
+    async def story():
+        begun = []
+
+        async def wait(scope, receive, send):
+            await receive()
+            begun.append(scope)
+            await wait_for(lambda: False, 60)
+
+        app = RequestsInTurn(wait, most=1)
+        tasks = [ask(app, b"a") for _ in range(3)]
+        clock = SystemClock()
+        until = clock.monotonic_s() + 60
+        while len(begun) < 3:
+            assert clock.monotonic_s() < until
+            await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(story())

@@ -105,3 +105,18 @@ def test_workers_are_given_more_than_the_ten_seconds_of_docker_to_end():
     workers = [service for name, service in services.items() if name.endswith("-worker")]
     assert len(workers) == 3
     assert all("stop_grace_period" in service for service in workers)
+
+
+def test_the_workflows_run_what_ci_runs_and_release_sdist_wheel_and_image():
+    steps = {
+        path.stem: " ".join(
+            str(step.get("run", ""))
+            for job in yaml.safe_load(path.read_text("utf-8"))["jobs"].values()
+            for step in job["steps"]
+        )
+        for path in (ROOT / ".github/workflows").glob("*.yml")
+    }
+    assert ".ci/run" in steps["ci"]
+    assert (ROOT / ".ci/run").is_file()
+    for does in ("python -m build", "docker build", "gh release create"):
+        assert does in steps["release"]
