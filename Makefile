@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # everything here is many processes: what one of them compiled, the others only read
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install install-test run test check unit reference e2e screenshots stress interop clients azure s3 bench bench-pages clean
+.PHONY: help install install-test run test check unit reference e2e screenshots stress interop clients azure s3 matrix image bench bench-pages clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ azure: install-test ## Test the stores against an Azure emulator; skipped aloud 
 
 s3: install-test ## Test Spark on a second S3 server; skipped aloud without Go or Maven
 	@$(BIN)/python -m tests.engine.storage.versitygw
+
+matrix: install-test ## Run a few tests on each Python and Java of this machine; prints a table
+	@$(BIN)/python -m tests.matrix
+
+image: install-test ## Build and try the image's file system without a container engine; skipped aloud without debootstrap
+	@$(BIN)/python -m tests.image
 
 bench: install-test ## Side-by-side ratios into benchmarks/results.md; S=B15 shows one, WRITE=1 writes it
 	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'

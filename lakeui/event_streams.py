@@ -56,11 +56,11 @@ class RequestTurn:
     """A request's right to work. It is given back while the request waits or sends."""
 
     def __init__(self, own: asyncio.Semaphore, everybody: asyncio.Semaphore) -> None:
-        self._own, self._everybody, self._is_held = own, everybody, False
+        self._own, self._everybody, self.is_held = own, everybody, False
 
     async def take(self) -> None:
         """Wait for the turn, unless the request has it."""
-        if self._is_held:
+        if self.is_held:
             return
         await self._own.acquire()
         try:
@@ -68,12 +68,12 @@ class RequestTurn:
         except BaseException:
             self._own.release()
             raise
-        self._is_held = True
+        self.is_held = True
 
     def leave(self) -> None:
         """Give it back; doing so again changes nothing."""
-        if self._is_held:
-            self._is_held = False
+        if self.is_held:
+            self.is_held = False
             self._everybody.release()
             self._own.release()
 
@@ -109,7 +109,9 @@ class RequestsInTurn:
             return message
 
         async def leave_then_send(message: Message) -> None:
-            turn.leave()
+            if turn.is_held:  # a slow reader holds neither a connection nor a turn
+                await sync_to_async(_close_connections)()
+                turn.leave()
             await send(message)
 
         token = _turn.set(turn)
@@ -212,9 +214,13 @@ def _ask(is_news: Callable[[], bool]) -> bool:
     except (DatabaseError, InterfaceError):
         return True
     finally:
-        for connection in connections.all(initialized_only=True):
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
+        _close_connections()
+
+
+def _close_connections() -> None:
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 def stream_view(
