@@ -91,7 +91,7 @@ class EmbeddedCatalog(Catalog):
     def list_commits(self, table: CatalogTable) -> RatifiedCommits:
         """Return the latest version, the unpublished commits and the last published ones."""
         with self._transaction(writes=False) as connection:
-            latest, _ = self._state(connection, table)
+            latest, _, _ = self._state(connection, table)
             rows = connection.execute(
                 "SELECT version, file_name, size_bytes, modified_ms, timestamp_ms FROM ratified"
                 " WHERE id = ? ORDER BY version",
@@ -104,9 +104,11 @@ class EmbeddedCatalog(Catalog):
     ) -> None:
         """Ratify a staged commit as the version after the latest, after reading its file."""
         commit = proposal.commit
-        check_staged_commit(open_store(table.location, table.storage_options), commit)
+        with self._transaction(writes=False) as connection:
+            location = self._state(connection, table)[2]
+        check_staged_commit(open_store(location, table.storage_options), commit)
         with self._transaction() as connection:
-            latest, published = self._state(connection, table)
+            latest, published, _ = self._state(connection, table)
             if published_version is not None:
                 published = self._publish(connection, table, min(published_version, latest))
             if commit.version <= latest:
@@ -136,7 +138,7 @@ class EmbeddedCatalog(Catalog):
     def report_published(self, table: CatalogTable, version: int) -> None:
         """Note that all versions up to one are published."""
         with self._transaction() as connection:
-            latest, _ = self._state(connection, table)
+            latest, _, _ = self._state(connection, table)
             if version > latest:
                 what = f"Version {version} of {table.name} is later than the latest, {latest}."
                 raise InvalidCommitError(what, "Publish ratified commits only.")
@@ -182,15 +184,15 @@ class EmbeddedCatalog(Catalog):
         if not dropped:
             raise self._no_table(name)
 
-    def _state(self, connection: sqlite3.Connection, table: CatalogTable) -> tuple[int, int]:
-        """Return the latest and the last published version of a table that has a name."""
+    def _state(self, connection: sqlite3.Connection, table: CatalogTable) -> tuple[int, int, str]:
+        """Return a named table's latest version, its last published one, and its location."""
         row = connection.execute(
-            "SELECT latest, published FROM managed WHERE id = ? AND name IS NOT NULL",
+            "SELECT latest, published, location FROM managed WHERE id = ? AND name IS NOT NULL",
             (table.table_id,),
         ).fetchone()
         if row is None:
             raise self._no_table_error(table)
-        return row[0], row[1]
+        return row[0], row[1], row[2]
 
     def _publish(self, connection: sqlite3.Connection, table: CatalogTable, version: int) -> int:
         """Note a published version and forget older names; return the last published version."""
@@ -198,7 +200,7 @@ class EmbeddedCatalog(Catalog):
             "UPDATE managed SET published = max(published, ?) WHERE id = ?",
             (version, table.table_id),
         )
-        _, published = self._state(connection, table)
+        _, published, _ = self._state(connection, table)
         connection.execute(
             "DELETE FROM ratified WHERE id = ? AND version <= ?",
             (table.table_id, published - _NAMED_AFTER),

@@ -311,6 +311,8 @@ class ManagedStore:
                 self.files.put_if_absent(proposal.commit.path, data)
                 break
             except FileExistsAlreadyError:
+                if self.files.read(proposal.commit.path) == data:
+                    break  # the store's client repeated the write after a lost response
                 proposal = proposal.rename()
             except StorageOutcomeUnknownError as error:  # it is not proposed, so it is no commit
                 what = f"{proposal.commit.path} could not be staged. Nothing was committed."

@@ -42,11 +42,8 @@ def run_post_commit(
     try:
         snapshot = _load_committed(store, committed_version, previous)
         _write_checksum(snapshot)
-        management = management_of(store)
-        if management is None:
+        if management_of(store) is None:  # Iceberg clients read by path
             _refresh_iceberg(snapshot, now_ms)
-        elif not management.publish(committed_version):
-            return None  # checkpoints and compactions describe published versions only
         if is_due:
             return checkpoint(snapshot, now_ms)
         _compact_log(snapshot)
@@ -64,9 +61,10 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
     A catalog must permit log cleanup.
 
     Raises:
-        StorageError: the checkpoint could not be written.
+        StorageError: the checkpoint could not be written, or the version not be published.
         TableReplacedError: another table replaced the snapshot's. No checkpoint remains in its log.
     """
+    _ensure_published(snapshot)
     if not snapshot.is_in_place():
         raise TableReplacedError(snapshot.table_uri, snapshot.version)
     written = write_checkpoint(snapshot.store, snapshot.state, snapshot.properties, now_ms)
@@ -84,6 +82,18 @@ def protection_version(snapshot: Snapshot) -> int:
     """Return the version before which the log is cleaned in full or not at all; 0 for no limit."""
     protected = has_feature(snapshot.protocol, "checkpointProtection")
     return snapshot.properties.checkpoint_protection_version if protected else 0
+
+
+def _ensure_published(snapshot: Snapshot) -> None:
+    """Publish a managed table's commits: checkpoints and compactions are of published versions.
+
+    Raises:
+        StorageError: the snapshot's version is not published.
+    """
+    management = management_of(snapshot.store)
+    if management is not None and not management.publish(snapshot.version):
+        what = f"Version {snapshot.version} of {snapshot.table_uri} is not published."
+        raise StorageError(what, "A later commit publishes it.")
 
 
 def _is_due(version: int, previous: Snapshot | None) -> bool:
@@ -110,6 +120,7 @@ def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
 def _compact_log(snapshot: Snapshot) -> None:
     interval = snapshot.properties.log_compaction_interval
     if interval > 1 and snapshot.version % interval == 0:
+        _ensure_published(snapshot)
         written = write_compaction(snapshot.store, snapshot.version, interval)
         if written is not None and not snapshot.is_in_place():
             snapshot.store.delete(written)  # its commits may be those of two tables

@@ -121,6 +121,13 @@ def test_an_unknown_id_is_refused(catalog, table):
                 call()
     with pytest.raises(CatalogTableMissingError):
         catalog.ratify(forged, proposal, None)
+    elsewhere = replace(table.store.table, location=f"memory://{uuid.uuid4()}")
+    open_store(elsewhere.location).put(
+        proposal.commit.path, table.store.files.read(proposal.commit.path)
+    )
+    table.store.files.delete(proposal.commit.path)
+    with pytest.raises(InvalidCommitError):
+        catalog.ratify(elsewhere, proposal, None)
 
 
 def test_a_table_needs_a_first_version_before_it_has_a_name(catalog):

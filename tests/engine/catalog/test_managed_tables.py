@@ -19,6 +19,7 @@ from engine.errors import (
     CatalogTableMissingError,
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadException,
+    FileExistsAlreadyError,
     MalformedLogError,
     RequestError,
     StorageError,
@@ -30,6 +31,7 @@ from engine.errors import (
 )
 from engine.log.management import LOG_CLEANUP, OPTIMIZE
 from engine.operations.run import run
+from engine.snapshot.post_commit import checkpoint
 from engine.table import DeltaTable
 from tests.engine.catalog.catalogs import NAME, ModelCatalog
 from tests.engine.transaction.tables import SCHEMA, FakeClock, append, paths_of, removal_of
@@ -212,6 +214,39 @@ def test_an_unpublished_version_gets_no_checkpoint_and_is_read_from_its_staged_f
     reader = DeltaTable.open(NAME, catalog=model)
     assert len(reader.snapshot().add_files()) == 20
     assert [info.version for info in reader.history()] == [*range(20, -1, -1)]
+
+
+def test_a_checkpoint_of_an_unpublished_version_is_refused(model):
+    table = _new(model)
+    table.store.files = Unpublishing(table.store.files)
+    for number in range(1, 11):
+        append(table, f"f{number}")
+    with pytest.raises(StorageError):
+        checkpoint(table.snapshot(), 0)
+    assert not any("checkpoint" in name for name in _files(table))
+
+
+class RepeatedWrite:
+    """Files whose client repeats a write whose response was lost, and then finds the file."""
+
+    def __init__(self, files) -> None:
+        self.inner = files
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self.inner.put_if_absent(path, data)
+        if "_staged_commits" in path:
+            raise FileExistsAlreadyError(path)
+
+
+def test_a_staged_file_whose_write_was_repeated_is_the_one_that_is_proposed(model):
+    table = _new(model)
+    table.store.files = RepeatedWrite(table.store.files)
+    append(table, "a")
+    (commit,) = model.tables[table.store.table.table_id].ratified.values()
+    assert _files(table, f"{LOG}/_staged_commits") == {commit.file_name}
 
 
 def test_the_log_is_cleaned_only_with_the_catalogs_permission(model):
@@ -416,6 +451,7 @@ _UPDATE = """
 import sys
 from engine.catalog.embedded import EmbeddedCatalog
 from engine.operations.run import run
+from engine.snapshot.post_commit import checkpoint
 from engine.table import DeltaTable
 place, first = sys.argv[1], int(sys.argv[2])
 catalog = EmbeddedCatalog(f"{place}/catalog.db", f"{place}/lake")
