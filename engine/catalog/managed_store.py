@@ -27,6 +27,7 @@ from engine.errors import (
     EngineError,
     FileExistsAlreadyError,
     FileMissingError,
+    LogGapError,
     MalformedLogError,
     RequestError,
     StorageError,
@@ -132,6 +133,7 @@ class ManagedStore:
         visible = {name: file for name, file in listed.items() if _is_visible(name, latest)}
         named = map(_status_of, ratified.values())
         visible |= {file.name: file for file in named if file.name >= start}
+        self._check_latest(visible, latest, start)
         yield from (visible[name] for name in sorted(visible))
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
@@ -292,6 +294,20 @@ class ManagedStore:
             with suppress(FileMissingError):  # deleted after it was published
                 return read(ratified[version].path)
         return read(path)
+
+    def _check_latest(self, visible: Iterable[str], latest_version: int, start: str) -> None:
+        """Check that a listing has the catalog's latest version; an earlier one would be stale.
+
+        Raises:
+            LogGapError: neither the catalog nor the log has its commit.
+        """
+        name = commit_path(latest_version).rpartition("/")[2]
+        if not self._is_staged and name >= start and name not in visible:
+            what = (
+                f"{self.catalog} has version {latest_version} of {self.root} as the latest, but "
+                "its commit is neither staged nor published."
+            )
+            raise LogGapError(what, "Ask the catalog's administrator to look at it.")
 
     def _note_published(self, listed: Iterable[str]) -> None:
         """Note how far the commits that the catalog names are in the log."""

@@ -74,6 +74,7 @@ _TIMEOUT_S = 30.0
 _PAUSES_S = (0.1, 0.5, 2.0)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _NOT_FOUND, _TIMEOUT, _CONFLICT, _LIMIT, _NOT_IMPLEMENTED = 404, 408, 409, 429, 501
+_PAGINGS = 3
 _DENIED = frozenset({401, 403})
 _OPTIONS = {
     "s3.access-key-id": "aws_access_key_id",
@@ -204,14 +205,23 @@ class _PreviewApi:
         )
 
     def commits(self, table: CatalogTable) -> RatifiedCommits:
+        """Read all pages, again if commits were published between two of them."""
+        answer = self._read_pages(table)
+        for _ in range(_PAGINGS):
+            with suppress(InvalidCommitError):
+                return answer.check()
+            answer = self._read_pages(table)
+        return answer
+
+    def _read_pages(self, table: CatalogTable) -> RatifiedCommits:
         named: dict[int, PreviewCommitInfo] = {}
         start = 0
         while True:
             request = PreviewCommitsRequest(table.table_id, table.location, start)
             answer = self._server.ask(PREVIEW_COMMITS, PreviewCommits, request)
             named |= {commit.version: commit for commit in answer.commits}
-            last = max((commit.version for commit in answer.commits), default=start)
-            if not answer.commits or last >= answer.latest_table_version:
+            last = max((commit.version for commit in answer.commits), default=-1)
+            if last < start or last >= answer.latest_table_version:
                 break
             start = last + 1
         latest = answer.latest_table_version

@@ -20,11 +20,13 @@ from engine.errors import (
     CatalogError,
     CatalogTableMissingError,
     InvalidCommitError,
+    LogGapError,
     TableExistsError,
     TableNotFoundError,
     UnpublishedLimitError,
     VersionTakenError,
 )
+from engine.snapshot.snapshot import load_snapshot
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.catalog.catalogs import NAME
@@ -214,6 +216,9 @@ def test_an_answer_that_breaks_the_protocol_is_not_read(table):
         store = ManagedStore(table.store.files, Answering(answer), table.store.table)
         with pytest.raises(InvalidCommitError):
             [*store.list_from("_delta_log", "")]
+    vanished = ManagedStore(table.store.files, Answering(RatifiedCommits(5, ())), table.store.table)
+    with pytest.raises(LogGapError, match="version 5"):
+        load_snapshot(vanished)
     unsorted = Answering(RatifiedCommits(2, (two, one)))
     store = ManagedStore(table.store.files, unsorted, table.store.table)
     names = [file.name for file in store.list_from("_delta_log", f"{1:020}.json")]

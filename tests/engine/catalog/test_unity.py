@@ -75,6 +75,25 @@ def test_many_unpublished_commits_are_all_read(server, catalog):
     assert DeltaTable.open(NAME, catalog=catalog).version() == 12
 
 
+def test_commits_that_are_published_between_two_pages_are_no_gap(server, catalog):
+    server.model.unpublished = 50
+    table = DeltaTable.create(NAME, SCHEMA, catalog=catalog)
+    for number in range(12):
+        append(table, f"f{number}")
+    managed = server.model.tables[table.store.table.table_id]
+    managed.published = 0
+    asked = []
+
+    def publish_meanwhile(_method: str, _path: str) -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            managed.published = 6
+
+    server.weather = publish_meanwhile
+    assert table.version() == 12
+    assert len(table.snapshot().add_files()) == 12
+
+
 def test_a_table_of_the_same_name_is_another_one(server, catalog):
     table = DeltaTable.create(NAME, SCHEMA, catalog=catalog)
     append(table, "a")
