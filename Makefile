@@ -54,7 +54,7 @@ unit: install-test ## Tests but for the browser's, each in whichever of four pro
 	@$(BIN)/pytest -n 4 --dist loadgroup
 
 reference: install-test ## Tests that read tables of other engines, where ../shared holds them
-	@$(BIN)/pytest -n 4 --dist loadgroup -m "reference and not stress" tests/engine tests/lakeui/catalog
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "reference and not stress" tests/engine tests/lakeui/catalog
 
 e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -n 3 --dist loadgroup -m e2e tests/e2e
