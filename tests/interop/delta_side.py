@@ -16,14 +16,18 @@ from pyspark.sql import SparkSession
 
 from tests.interop.rows import THREADS, canonical_rows
 
-_SETTINGS = {
+EXTENSIONS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+SETTINGS = {
+    **EXTENSIONS,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
     "spark.databricks.delta.vacuum.parallelDelete.enabled": "false",
     "spark.databricks.delta.identityColumn.enabled": "true",
     "spark.databricks.delta.commitInfo.merge.includeExtraParams": "false",
@@ -42,7 +46,7 @@ _CLASS = re.compile(r"[\['](\w*[A-Z]_[A-Z_]+)(?:\.\w+)?[\]']")
 def build_session(jars: Path, scratch: Path) -> SparkSession:
     """A local session with delta-spark's jars."""
     builder = SparkSession.builder.master("local[2]").appName("interop")
-    for key, value in _SETTINGS.items():
+    for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
     builder = builder.config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())

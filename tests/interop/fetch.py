@@ -57,6 +57,20 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
 
 
+def fetch_delta_api(home: Path = HOME) -> Path:
+    """Delta-spark's Python package alone, for the path of modules, fetched on first use.
+
+    Raises:
+        OutOfReachError: the package index cannot be reached.
+    """
+    place = home / f"delta-spark-{DELTA_VERSION}" / "python"
+    if not (place / "delta" / "tables.py").is_file():
+        target = ["--no-deps", "--target", str(place), f"delta-spark=={DELTA_VERSION}"]
+        command = [sys.executable, "-m", "pip", "install", "-q", *target]
+        _run(command, "pip cannot install delta-spark")
+    return place
+
+
 def fetch_sail(home: Path = HOME) -> Path:
     """A Python that has Sail and the client of Spark Connect, installed on first use.
 

@@ -1,0 +1,153 @@
+"""Steps of the programs in which this engine differs from delta-spark, by number from 1, with the reason."""
+
+DIFFERENCES: dict[str, dict[str, tuple[int, ...]]] = {
+    "SQL: REPLACE AS SELECT of itself, no format": {
+        "a replacement without `USING` keeps the table's format; delta-spark refuses it": (
+            3,
+            4,
+            5,
+            6,
+        ),
+    },
+    "SQL: REPLACE with columns": {
+        "a replacement without `USING` keeps the table's format; delta-spark refuses it": (
+            5,
+            6,
+            7,
+            8,
+        ),
+    },
+    "SQL: REPLACE USING and ON": {
+        "delta-spark 4.4 does not support `REPLACE USING` and `REPLACE ON`": (
+            5,
+            6,
+            7,
+            8,
+            9,
+            12,
+            13,
+        ),
+    },
+    "SQL: DESCRIBE HISTORY": {
+        "predicates are SQL; other isolation level, `isManaged`, `partitionBy` of inserts, `isBlindAppend` of metadata": (
+            21,
+        ),
+    },
+    "catalog: DESCRIBE and SHOW": {
+        "new tables have deletion vectors": (
+            6,
+            10,
+        ),
+    },
+    "SQL: ALTER TABLE": {
+        "`REPLACE COLUMNS` is not supported": (15,),
+    },
+    "SQL: Time travel": {
+        "names may end in `@v1`": (9,),
+    },
+    "catalog: CONVERT TO DELTA": {
+        "`CONVERT TO DELTA` takes paths": (5,),
+    },
+    "SQL: VACUUM, OPTIMIZE, GENERATE": {
+        "a negative retention is refused": (7,),
+    },
+    "catalog: Errors: names and definitions": {
+        "other classes for a layout by missing or all columns, and for the history of a missing path": (
+            11,
+            23,
+            29,
+        ),
+        "clones may be deep": (15,),
+        "a location without a table needs columns": (25,),
+        "VOID columns cannot be declared": (32,),
+    },
+    "SQL: Errors: columns and values": {
+        "other class for a random condition": (30,),
+    },
+    "SQL: Errors: properties and commands": {
+        "new tables have deletion vectors, and the isolation level WriteSerializable exists": (
+            12,
+            13,
+        ),
+        "other class for a missing clustering column": (20,),
+        "after `CLUSTER BY NONE`, `ZORDER BY` is possible": (21,),
+        "`CACHE TABLE` is refused": (30,),
+    },
+    "SQL: Identity columns": {
+        "`SYNC IDENTITY` is not supported": (7,),
+    },
+    "SQL: Column defaults": {
+        "a feature that a column needs is added by itself": (
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            9,
+            10,
+            11,
+        ),
+    },
+    "catalog: Temporary views": {
+        "temporary views cannot be changed": (
+            9,
+            11,
+            13,
+        ),
+    },
+    "SQL: Clones": {
+        "clones may be deep and may replace a table with rows": (
+            5,
+            6,
+            8,
+        ),
+    },
+    "SQL: Scripts and variables": {
+        "`BEGIN … END` cannot change Delta tables": (
+            3,
+            4,
+            10,
+            14,
+        ),
+        "`EXPLAIN` of a change has no plan": (5,),
+        "`EXECUTE IMMEDIATE` cannot read Delta tables": (6,),
+    },
+    "SQL: Type widening": {
+        "a feature that a column needs is added by itself": (
+            5,
+            7,
+        ),
+        "other class for a narrower type": (9,),
+    },
+    "SQL: VARIANT": {
+        "VARIANT columns cannot be written": (
+            1,
+            2,
+            3,
+            4,
+            5,
+        ),
+    },
+    "streams: mergeSchema": {
+        "errors inside a stream have Spark's class for data sources in Python": (1,),
+    },
+    "streams: what a source does after changes": {
+        "errors inside a stream have Spark's class for data sources in Python": (
+            3,
+            5,
+        ),
+        "rows before a refused version arrive first": (
+            4,
+            6,
+        ),
+    },
+    "DataFrame: names of columns": {
+        "a condition of `DeltaTable` cannot have the database before a column": (
+            6,
+            7,
+        ),
+    },
+}

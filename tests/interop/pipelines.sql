@@ -1,0 +1,658 @@
+-- Programs of statements for `test_pipelines`: a heading `-- kind: title`, then statements, each on one line.
+-- {d} is the program's own database, {p} a directory of its own.
+
+-- SQL: A location with a table, columns
+CREATE TABLE a (id INT, v STRING) USING delta LOCATION '{p}/x';
+INSERT INTO a VALUES (1,'a');
+DROP TABLE a;
+CREATE TABLE b (id INT, v STRING) USING delta LOCATION '{p}/x';
+SELECT * FROM b;
+DROP TABLE b;
+CREATE TABLE b USING delta LOCATION '{p}/x';
+SELECT * FROM b;
+CREATE TABLE c (id INT, v STRING) USING delta PARTITIONED BY (id) LOCATION '{p}/x';
+CREATE TABLE d (id INT) USING delta LOCATION '{p}/x';
+CREATE TABLE e (id INT, v STRING) USING delta LOCATION '{p}/x' TBLPROPERTIES ('a'='b');
+
+-- SQL: A location with a table, partitions
+CREATE TABLE a (id INT, v STRING) USING delta PARTITIONED BY (v) LOCATION '{p}/x';
+INSERT INTO a VALUES (1,'a');
+DROP TABLE a;
+CREATE TABLE b (id INT, v STRING) USING delta PARTITIONED BY (v) LOCATION '{p}/x';
+SELECT * FROM b;
+DROP TABLE b;
+CREATE TABLE b (id INT) USING delta PARTITIONED BY (v STRING) LOCATION '{p}/x';
+SELECT * FROM b;
+CREATE TABLE b3 (id INT, v STRING) USING delta LOCATION '{p}/x';
+CREATE EXTERNAL TABLE b4 (id INT, v STRING) USING delta PARTITIONED BY (v) LOCATION '{p}/x';
+SELECT * FROM b4;
+
+-- SQL: A location by option and by path
+CREATE TABLE a (id INT) USING delta LOCATION '{p}/x';
+INSERT INTO a VALUES (1);
+CREATE TABLE b USING delta OPTIONS (path '{p}/x');
+SELECT * FROM b;
+CREATE TABLE delta.`{p}/y` (id INT) USING delta;
+INSERT INTO delta.`{p}/y` VALUES (5);
+SELECT * FROM delta.`{p}/y`;
+
+-- SQL: REPLACE AS SELECT of itself, no format
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE OR REPLACE TABLE t AS SELECT id + 1 AS id, v FROM t;
+SELECT * FROM t;
+REPLACE TABLE t AS SELECT id FROM t WHERE id > 2;
+SELECT * FROM t;
+CREATE OR REPLACE TABLE t2 AS SELECT 1 AS a;
+
+-- SQL: REPLACE AS SELECT of itself
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE OR REPLACE TABLE t USING delta AS SELECT id + 1 AS id, v FROM t;
+SELECT * FROM t;
+CREATE OR REPLACE TABLE t USING delta PARTITIONED BY (v) AS SELECT * FROM t;
+SELECT * FROM t;
+SHOW PARTITIONS t;
+
+-- SQL: REPLACE with columns
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE OR REPLACE TABLE t (a INT) USING delta;
+SELECT * FROM t;
+REPLACE TABLE t (b INT);
+SELECT * FROM t;
+CREATE OR REPLACE TABLE t (c STRING);
+SELECT * FROM t;
+
+-- SQL: Directory of a partition
+CREATE TABLE a (id INT, v STRING) USING delta PARTITIONED BY (v) LOCATION '{p}/x';
+INSERT INTO a VALUES (1,'a'), (2,'b');
+SELECT * FROM delta.`{p}/x/v=a`;
+SELECT * FROM delta.`{p}/x`;
+SELECT * FROM delta.`{p}/x/v=zz`;
+SELECT * FROM delta.`{p}/x/part-1`;
+DELETE FROM delta.`{p}/x/v=a`;
+SELECT * FROM delta.`{p}/nothing`;
+SELECT * FROM delta.`{p}/x@v0`;
+INSERT INTO delta.`{p}/x/v=a` VALUES (1,'a');
+SELECT * FROM a;
+
+-- SQL: Qualified names in SELECT
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+SELECT {d}.t.id FROM {d}.t;
+SELECT {d}.t.id FROM t;
+SELECT spark_catalog.{d}.t.id, t.v FROM spark_catalog.{d}.t WHERE spark_catalog.{d}.t.id > 1;
+SELECT spark_catalog.{d}.t.v FROM t;
+SELECT {d}.t.* FROM {d}.t;
+SELECT spark_catalog.{d}.t.* FROM {d}.t;
+SELECT t.id FROM {d}.t ORDER BY {d}.t.id;
+
+-- SQL: Qualified names in joins
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+SELECT {d}.t.id, {d}.s.v FROM {d}.t JOIN {d}.s ON {d}.t.id = {d}.s.id;
+SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM s WHERE {d}.s.id = {d}.t.id);
+SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE {d}.t.id = 1;
+SELECT x.id FROM {d}.t x;
+
+-- SQL: Qualified names in DELETE
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+DELETE FROM {d}.t WHERE {d}.t.id = 1;
+SELECT * FROM t;
+DELETE FROM spark_catalog.{d}.t WHERE spark_catalog.{d}.t.id = 2;
+SELECT * FROM t;
+DELETE FROM t WHERE {d}.t.id = 3;
+SELECT * FROM t;
+DELETE FROM t AS x WHERE {d}.t.id = 1;
+
+-- SQL: Qualified names in UPDATE
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+UPDATE {d}.t SET {d}.t.v = 'z' WHERE {d}.t.id = 1;
+SELECT * FROM t;
+UPDATE spark_catalog.{d}.t SET v = concat(spark_catalog.{d}.t.v, '!') WHERE t.id = 2;
+SELECT * FROM t;
+UPDATE t SET t.v = 'q' WHERE {d}.t.id = 3;
+SELECT * FROM t;
+
+-- SQL: Qualified names in MERGE
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+MERGE INTO {d}.t USING {d}.s ON {d}.t.id = {d}.s.id WHEN MATCHED THEN UPDATE SET {d}.t.v = {d}.s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES ({d}.s.id, {d}.s.v);
+SELECT * FROM t;
+MERGE INTO spark_catalog.{d}.t USING spark_catalog.{d}.s ON spark_catalog.{d}.t.id = spark_catalog.{d}.s.id WHEN MATCHED THEN DELETE;
+SELECT * FROM t;
+
+-- SQL: WITH before a change
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+WITH q AS (SELECT id, v FROM s) MERGE INTO t USING q ON t.id = q.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
+SELECT * FROM t;
+WITH q AS (SELECT 9 AS id, 'n' AS v) INSERT INTO t SELECT * FROM q;
+SELECT * FROM t;
+WITH q AS (SELECT 1 AS id), r AS (SELECT id FROM q) MERGE INTO t USING (SELECT id FROM r) x ON t.id = x.id WHEN MATCHED THEN DELETE;
+SELECT * FROM t;
+
+-- SQL: Aliases source and target
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+MERGE INTO t AS source USING s AS target ON source.id = target.id WHEN MATCHED THEN UPDATE SET v = target.v WHEN NOT MATCHED THEN INSERT *;
+SELECT * FROM t;
+MERGE INTO t source USING s x ON source.id = x.id WHEN MATCHED THEN DELETE;
+SELECT * FROM t;
+CREATE TABLE source (id INT, v STRING) USING delta;
+INSERT INTO source SELECT * FROM s;
+MERGE INTO source USING t ON source.id = t.id WHEN MATCHED THEN UPDATE SET v = t.v;
+SELECT * FROM source;
+DELETE FROM source WHERE source.id = 2;
+UPDATE t AS source SET source.v = 'k' WHERE source.id = 1;
+SELECT * FROM t;
+
+-- SQL: REPLACE USING and ON
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+INSERT INTO t REPLACE USING (id) SELECT * FROM s;
+SELECT * FROM t;
+INSERT INTO t REPLACE ON t.id = s.id SELECT * FROM s;
+INSERT INTO t AS x REPLACE ON x.id = y.id (SELECT * FROM s) AS y;
+SELECT * FROM t;
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+INSERT INTO p VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y');
+INSERT INTO p REPLACE USING (d) VALUES (9, 'n', 'x');
+SELECT * FROM p;
+
+-- SQL: REPLACE WHERE
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+INSERT INTO p VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y');
+INSERT INTO p REPLACE WHERE d = 'x' VALUES (9, 'n', 'x');
+SELECT * FROM p;
+INSERT INTO p REPLACE WHERE d = 'x' VALUES (9, 'n', 'y');
+INSERT INTO p REPLACE WHERE id > 5 VALUES (8, 'n', 'y');
+SELECT * FROM p;
+
+-- SQL: INSERT OVERWRITE of partitions
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+INSERT INTO p VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y');
+INSERT OVERWRITE p PARTITION (d = 'x') VALUES (9, 'n');
+SELECT * FROM p;
+SET spark.sql.sources.partitionOverwriteMode=dynamic;
+INSERT OVERWRITE p VALUES (7, 'm', 'y');
+SELECT * FROM p;
+SET spark.sql.sources.partitionOverwriteMode=static;
+INSERT OVERWRITE p VALUES (1, 'm', 'q');
+SELECT * FROM p;
+INSERT INTO p PARTITION (d) SELECT 2, 'k', 'z';
+SELECT * FROM p;
+INSERT INTO p PARTITION (d = 'x') IF NOT EXISTS VALUES (1, 'm');
+INSERT OVERWRITE p PARTITION (d = 'x') IF NOT EXISTS VALUES (1, 'm');
+INSERT INTO p PARTITION (v = 'x') VALUES (1, 'm');
+
+-- SQL: DESCRIBE HISTORY
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+INSERT INTO p VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y');
+DELETE FROM p WHERE id = 1 AND d = 'x';
+UPDATE p SET v = upper(v) WHERE id IN (2, 3) OR v LIKE 'a%';
+DELETE FROM p WHERE d = 'x';
+MERGE INTO p t USING (SELECT 5 AS id, 'e' AS v, 'z' AS d) s ON t.id = s.id AND t.d = 'z' WHEN MATCHED AND s.v = 'q' THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *;
+OPTIMIZE p WHERE d = 'y';
+OPTIMIZE p ZORDER BY (id);
+ALTER TABLE p SET TBLPROPERTIES ('a' = 'b');
+ALTER TABLE p ADD COLUMNS (w INT COMMENT 'c');
+ALTER TABLE p ADD CONSTRAINT c CHECK (id > 0);
+ALTER TABLE p DROP CONSTRAINT c;
+ALTER TABLE p ALTER COLUMN v COMMENT 'k';
+TRUNCATE TABLE p;
+RESTORE p TO VERSION AS OF 1;
+UPDATE p SET v = 'q';
+DELETE FROM p;
+INSERT INTO p REPLACE WHERE d = 'x' VALUES (9, 'n', 'x', 1);
+INSERT OVERWRITE p VALUES (9, 'n', 'x', 1);
+SELECT version, operation, operationParameters FROM (DESCRIBE HISTORY p);
+DESCRIBE HISTORY p;
+
+-- catalog: DESCRIBE and SHOW
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+DESCRIBE TABLE t;
+DESCRIBE t;
+DESCRIBE t id;
+DESC EXTENDED t;
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+DESCRIBE p;
+SHOW COLUMNS IN p;
+SHOW TBLPROPERTIES t;
+SHOW CREATE TABLE p;
+DESCRIBE DETAIL p;
+SHOW PARTITIONS p;
+
+-- catalog: DESCRIBE of generated columns
+CREATE TABLE g (at TIMESTAMP, d DATE GENERATED ALWAYS AS (CAST(at AS DATE)), i BIGINT GENERATED ALWAYS AS IDENTITY, x INT NOT NULL DEFAULT 5 COMMENT 'five') USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported');
+DESCRIBE g;
+INSERT INTO g (at) VALUES (TIMESTAMP'2020-01-01 00:00:00');
+SELECT * FROM g;
+SHOW CREATE TABLE g;
+SHOW COLUMNS IN g;
+
+-- catalog: SHOW TABLES
+CREATE TABLE t (id INT, v STRING) USING delta;
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+SHOW TABLES;
+SHOW TABLES LIKE 't*';
+SHOW TABLE EXTENDED LIKE 't';
+DROP TABLE t;
+SHOW TABLES;
+DROP TABLE t;
+DROP TABLE IF EXISTS t;
+
+-- catalog: Renames
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+ALTER TABLE t RENAME TO u;
+SELECT * FROM u;
+SELECT * FROM t;
+ALTER TABLE u RENAME COLUMN v TO w;
+ALTER TABLE u SET TBLPROPERTIES ('delta.columnMapping.mode'='name');
+ALTER TABLE u RENAME COLUMN v TO w;
+SELECT * FROM u;
+ALTER TABLE u DROP COLUMN w;
+SELECT * FROM u;
+
+-- SQL: ALTER TABLE
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+ALTER TABLE t ADD COLUMNS (w INT AFTER id, x STRUCT<a: INT>);
+SELECT * FROM t;
+ALTER TABLE t ADD COLUMN x.b INT;
+SELECT * FROM t;
+ALTER TABLE t ALTER COLUMN w FIRST;
+SELECT * FROM t;
+ALTER TABLE t ADD COLUMN id INT;
+ALTER TABLE t CHANGE COLUMN id id BIGINT;
+ALTER TABLE t ALTER COLUMN id TYPE BIGINT;
+ALTER TABLE t SET TBLPROPERTIES ('delta.enableTypeWidening'='true');
+ALTER TABLE t ALTER COLUMN id TYPE BIGINT;
+SELECT * FROM t;
+ALTER TABLE t REPLACE COLUMNS (id BIGINT, v STRING);
+SELECT * FROM t;
+ALTER TABLE t ALTER COLUMN zz COMMENT 'a';
+ALTER TABLE t UNSET TBLPROPERTIES ('zz');
+ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('zz');
+
+-- SQL: Time travel
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+DELETE FROM t WHERE id = 1;
+SELECT * FROM t VERSION AS OF 1;
+SELECT * FROM t VERSION AS OF 99;
+SELECT * FROM t TIMESTAMP AS OF '1990-01-01';
+SELECT * FROM t TIMESTAMP AS OF '2190-01-01';
+SELECT * FROM t VERSION AS OF -1;
+SELECT * FROM t@v1;
+RESTORE TABLE t TO VERSION AS OF 1;
+SELECT * FROM t;
+RESTORE TABLE t TO VERSION AS OF 77;
+INSERT INTO t SELECT * FROM t VERSION AS OF 0;
+CREATE TABLE u SHALLOW CLONE t VERSION AS OF 1;
+SELECT * FROM u;
+
+-- SQL: Change feed
+CREATE TABLE c (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed'='true');
+INSERT INTO c VALUES (1), (2);
+UPDATE c SET id = 3 WHERE id = 1;
+SELECT id, _change_type, _commit_version FROM table_changes('c', 0);
+SELECT id, _change_type FROM table_changes('c', 2, 2);
+SELECT id FROM table_changes('c', 9);
+CREATE TABLE t (id INT, v STRING) USING delta;
+SELECT * FROM table_changes('t', 0);
+SELECT * FROM table_changes('nothing', 0);
+SELECT * FROM table_changes('c', 2, 1);
+
+-- SQL: Constraints
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+ALTER TABLE t ADD CONSTRAINT pos CHECK (id > 0);
+INSERT INTO t VALUES (-1, 'a');
+ALTER TABLE t ADD CONSTRAINT pos CHECK (id > 1);
+ALTER TABLE t ADD CONSTRAINT big CHECK (id > 100);
+ALTER TABLE t DROP CONSTRAINT nothing;
+ALTER TABLE t DROP CONSTRAINT IF EXISTS nothing;
+UPDATE t SET id = -5;
+ALTER TABLE t DROP COLUMN id;
+CREATE TABLE n (id INT NOT NULL) USING delta;
+INSERT INTO n VALUES (NULL);
+ALTER TABLE n ALTER COLUMN id DROP NOT NULL;
+INSERT INTO n VALUES (NULL);
+SELECT * FROM n;
+ALTER TABLE n ALTER COLUMN id SET NOT NULL;
+
+-- catalog: CONVERT TO DELTA
+CREATE TABLE q USING parquet LOCATION '{p}/q' AS SELECT 1 AS id, 'a' AS v;
+CONVERT TO DELTA parquet.`{p}/q`;
+SELECT * FROM delta.`{p}/q`;
+CONVERT TO DELTA parquet.`{p}/none`;
+CONVERT TO DELTA q;
+SELECT * FROM q;
+
+-- SQL: VACUUM, OPTIMIZE, GENERATE
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+DELETE FROM t WHERE id = 1;
+VACUUM t RETAIN 0 HOURS;
+VACUUM t DRY RUN;
+VACUUM nothing;
+VACUUM t RETAIN -1 HOURS;
+OPTIMIZE nothing;
+OPTIMIZE t WHERE id = 1;
+OPTIMIZE t ZORDER BY (zz);
+OPTIMIZE t ZORDER BY (id);
+CREATE TABLE p (id INT, v STRING, d STRING) USING delta PARTITIONED BY (d);
+INSERT INTO p VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y');
+OPTIMIZE p ZORDER BY (d);
+OPTIMIZE p WHERE id = 1;
+GENERATE symlink_format_manifest FOR TABLE t;
+GENERATE other FOR TABLE t;
+FSCK REPAIR TABLE t;
+
+-- catalog: Errors: names and definitions
+SELECT * FROM nothing;
+INSERT INTO nothing VALUES (1);
+DELETE FROM nothing;
+UPDATE nothing SET a = 1;
+MERGE INTO nothing USING (SELECT 1 AS id) s ON true WHEN MATCHED THEN DELETE;
+DESCRIBE DETAIL nothing;
+DESCRIBE HISTORY nothing;
+RESTORE nothing TO VERSION AS OF 1;
+ALTER TABLE nothing ADD COLUMNS (a INT);
+TRUNCATE TABLE nothing;
+DESCRIBE HISTORY delta.`{p}/none`;
+DELETE FROM delta.`{p}/none`;
+REPLACE TABLE nothing (a INT) USING delta;
+CREATE TABLE u LIKE nothing;
+CREATE TABLE u CLONE nothing;
+DROP TABLE nothing;
+SHOW TBLPROPERTIES nothing;
+CREATE TABLE t (id INT, v STRING) USING delta;
+CREATE TABLE t (id INT) USING delta;
+CREATE TABLE IF NOT EXISTS t (id INT) USING delta;
+CREATE TABLE u (a INT, A INT) USING delta;
+CREATE TABLE u (a INT) USING delta PARTITIONED BY (b);
+CREATE TABLE u (a INT) USING delta PARTITIONED BY (a);
+CREATE TABLE u USING delta;
+CREATE TABLE u2 USING delta LOCATION '{p}/none';
+CREATE TABLE u3 (a INT) USING delta TBLPROPERTIES ('delta.nothing'='1');
+CREATE TABLE u3 (a INT) USING delta TBLPROPERTIES ('delta.appendOnly'='maybe');
+CREATE TABLE u4 (`a b` INT) USING delta;
+CREATE TABLE u5 (a INT) USING delta CLUSTER BY (b);
+CREATE TABLE u6 (a INT, b INT) USING delta PARTITIONED BY (a) CLUSTER BY (b);
+CREATE TABLE u7 (a INT) USING delta CLUSTERED BY (a) INTO 4 BUCKETS;
+CREATE TABLE u8 (a VOID) USING delta;
+CREATE TABLE u9 (a INTERVAL DAY) USING delta;
+
+-- SQL: Errors: columns and values
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE s (id INT, v STRING) USING delta;
+INSERT INTO s VALUES (2, 'B'), (4, 'D');
+SELECT zz FROM t;
+DELETE FROM t WHERE zz = 1;
+UPDATE t SET zz = 1;
+UPDATE t SET id = zz;
+UPDATE t SET id = 1, id = 2;
+INSERT INTO t VALUES (1);
+INSERT INTO t VALUES (1, 'a', 2);
+INSERT INTO t (id, zz) VALUES (1, 2);
+INSERT INTO t (id, id) VALUES (1, 2);
+INSERT INTO t BY NAME SELECT 1 AS id, 2 AS zz;
+INSERT INTO t (v) VALUES ('q');
+SELECT * FROM t;
+INSERT INTO t VALUES ('abc', 'a');
+UPDATE t SET id = 'abc';
+UPDATE t SET id = 99999999999;
+DELETE FROM t WHERE id;
+DELETE FROM t WHERE id = 'abc';
+MERGE INTO t USING s ON t.id = s.zz WHEN MATCHED THEN DELETE;
+MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET zz = 1;
+MERGE INTO t USING s ON id = 1 WHEN MATCHED THEN DELETE;
+MERGE INTO t USING (SELECT 2 AS id UNION ALL SELECT 2) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'm';
+MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (1, 2);
+MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 'a' WHEN MATCHED THEN DELETE;
+MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *;
+MERGE INTO t USING s ON t.id = s.id AND rand() > 0.5 WHEN MATCHED THEN DELETE;
+DELETE FROM t WHERE rand() > 2;
+UPDATE t SET v = (SELECT max(v) FROM s);
+MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (t.id);
+MERGE INTO t USING s ON t.id = s.id;
+SELECT * FROM t;
+
+-- SQL: Errors: properties and commands
+CREATE TABLE t (id INT, v STRING) USING delta;
+ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'true');
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+DELETE FROM t;
+UPDATE t SET id = 1;
+ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'x');
+ALTER TABLE t SET TBLPROPERTIES ('delta.xyz' = 'x');
+ALTER TABLE t SET TBLPROPERTIES ('delta.minReaderVersion' = '99');
+ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'id');
+ALTER TABLE t SET TBLPROPERTIES ('delta.feature.nope' = 'supported');
+ALTER TABLE t DROP FEATURE nope;
+ALTER TABLE t DROP FEATURE deletionVectors;
+ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'WriteSerializable');
+ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'None');
+ALTER TABLE t SET TBLPROPERTIES ('delta.logRetentionDuration' = 'x');
+ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 month');
+ALTER TABLE t CLUSTER BY (id);
+CREATE TABLE k (id INT) USING delta CLUSTER BY (id);
+ALTER TABLE k CLUSTER BY NONE;
+ALTER TABLE k CLUSTER BY (zz);
+OPTIMIZE k ZORDER BY (id);
+ALTER TABLE t ADD COLUMNS (n INT NOT NULL);
+ALTER TABLE t ADD COLUMNS (n INT DEFAULT 5);
+ALTER TABLE t ADD PARTITION (id = 1);
+MSCK REPAIR TABLE t;
+ALTER TABLE t SET LOCATION '{p}/none';
+ALTER TABLE t RECOVER PARTITIONS;
+ANALYZE TABLE t COMPUTE STATISTICS;
+LOAD DATA INPATH '{p}' INTO TABLE t;
+CACHE TABLE t;
+UNCACHE TABLE t;
+REFRESH TABLE t;
+COMMENT ON TABLE t IS 'hello';
+ALTER TABLE t SET TBLPROPERTIES ('comment' = 'x');
+SHOW TBLPROPERTIES t ('comment');
+CREATE INDEX i ON t (id);
+
+-- SQL: Identity columns
+CREATE TABLE i (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5), j BIGINT GENERATED BY DEFAULT AS IDENTITY, v STRING) USING delta;
+INSERT INTO i (v) VALUES ('a');
+SELECT * FROM i;
+INSERT INTO i (id, v) VALUES (3, 'b');
+INSERT INTO i (j, v) VALUES (3, 'b');
+UPDATE i SET id = 7;
+ALTER TABLE i ALTER COLUMN j SYNC IDENTITY;
+SELECT v FROM i;
+CREATE TABLE i2 (id STRING GENERATED ALWAYS AS IDENTITY) USING delta;
+CREATE TABLE i3 (id BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0)) USING delta;
+
+-- SQL: Generated columns
+CREATE TABLE g (a INT, b INT GENERATED ALWAYS AS (a + 1)) USING delta;
+INSERT INTO g (a) VALUES (1);
+INSERT INTO g (a, b) VALUES (1, 5);
+INSERT INTO g VALUES (3, 4);
+UPDATE g SET a = 10 WHERE a = 1;
+SELECT * FROM g;
+UPDATE g SET b = 10;
+CREATE TABLE g2 (a INT, b INT GENERATED ALWAYS AS (rand())) USING delta;
+CREATE TABLE g3 (a INT, b INT GENERATED ALWAYS AS (zz)) USING delta;
+MERGE INTO g USING (SELECT 7 AS a) s ON g.a = s.a WHEN NOT MATCHED THEN INSERT (a) VALUES (s.a);
+SELECT * FROM g;
+
+-- SQL: Column defaults
+CREATE TABLE f (a INT DEFAULT 5, b STRING) USING delta;
+CREATE TABLE f (a INT DEFAULT 5, b STRING) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported');
+INSERT INTO f (b) VALUES ('x');
+INSERT INTO f VALUES (DEFAULT, 'y');
+UPDATE f SET a = DEFAULT;
+SELECT * FROM f;
+ALTER TABLE f ALTER COLUMN b SET DEFAULT 'd';
+INSERT INTO f (a) VALUES (1);
+ALTER TABLE f ALTER COLUMN a DROP DEFAULT;
+INSERT INTO f (b) VALUES ('q');
+SELECT * FROM f;
+
+-- catalog: Temporary views
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TEMPORARY VIEW w AS SELECT id FROM t;
+SELECT * FROM w;
+INSERT INTO t VALUES (4, 'd');
+SELECT * FROM w;
+MERGE INTO t USING w ON t.id = w.id WHEN MATCHED THEN UPDATE SET v = 'mm';
+SELECT * FROM t;
+DELETE FROM w;
+INSERT INTO w VALUES (1);
+UPDATE w SET id = 1;
+CREATE OR REPLACE GLOBAL TEMPORARY VIEW g{d} AS SELECT count(*) n FROM t;
+SELECT * FROM global_temp.g{d};
+DROP VIEW w;
+SELECT * FROM w;
+
+-- SQL: Clones
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE u SHALLOW CLONE t;
+SELECT * FROM u;
+CREATE TABLE w CLONE t;
+CREATE TABLE u SHALLOW CLONE t;
+CREATE TABLE IF NOT EXISTS u SHALLOW CLONE t;
+CREATE OR REPLACE TABLE u SHALLOW CLONE t;
+DELETE FROM u;
+SELECT * FROM t;
+CREATE TABLE x SHALLOW CLONE t LOCATION '{p}/x';
+SELECT * FROM delta.`{p}/x`;
+
+-- SQL: Nested columns
+CREATE TABLE n (id INT, s STRUCT<a: INT, b: STRUCT<c: STRING>>, l ARRAY<INT>, m MAP<STRING, INT>) USING delta;
+INSERT INTO n SELECT 1, named_struct('a', 1, 'b', named_struct('c', 'x')), array(1, 2), map('k', 1);
+UPDATE n SET s.a = 5, s.b.c = 'y';
+SELECT * FROM n;
+SELECT {d}.n.s.a FROM {d}.n;
+UPDATE n SET l[0] = 5;
+MERGE INTO n USING (SELECT 1 AS id) s ON n.id = s.id WHEN MATCHED THEN UPDATE SET n.s.a = 9;
+SELECT s.a FROM n;
+DELETE FROM n WHERE s.b.c = 'y';
+SELECT * FROM n;
+
+-- SQL: Scripts and variables
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+BEGIN ATOMIC DELETE FROM t; END;
+BEGIN DELETE FROM t WHERE id = 1; END;
+EXPLAIN DELETE FROM t;
+EXECUTE IMMEDIATE 'SELECT id FROM t';
+DECLARE x INT DEFAULT 2;
+SELECT * FROM t WHERE id = x;
+DELETE FROM t WHERE id = x;
+SELECT * FROM t;
+DROP TEMPORARY VARIABLE x;
+SET VAR zz = 1;
+FROM t INSERT INTO t SELECT 5, v WHERE id = 1;
+SELECT * FROM t;
+
+-- catalog: Permanent views
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE VIEW pv AS SELECT id FROM t;
+SELECT * FROM pv;
+CREATE OR REPLACE VIEW pv (n) AS SELECT count(*) FROM t;
+SELECT * FROM pv;
+DROP VIEW pv;
+
+-- SQL: Schema evolution
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c');
+MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 1 AS id, 'n' AS v, 5 AS w) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
+SELECT * FROM t;
+INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT 8 AS id, 'z' AS v, 1 AS w, 2 AS x;
+SELECT * FROM t;
+SET spark.databricks.delta.schema.autoMerge.enabled=true;
+MERGE INTO t USING (SELECT 1 AS id, 'n' AS v, 5 AS y) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *;
+SELECT * FROM t;
+SET spark.databricks.delta.schema.autoMerge.enabled=false;
+
+-- SQL: Type widening
+CREATE TABLE w (a SHORT, b FLOAT, c DATE, d DECIMAL(5,2)) USING delta TBLPROPERTIES ('delta.enableTypeWidening'='true');
+INSERT INTO w VALUES (1, 1.5, DATE'2020-01-01', 1.25);
+ALTER TABLE w ALTER COLUMN a TYPE INT;
+ALTER TABLE w ALTER COLUMN b TYPE DOUBLE;
+ALTER TABLE w ALTER COLUMN c TYPE TIMESTAMP_NTZ;
+ALTER TABLE w ALTER COLUMN d TYPE DECIMAL(10,4);
+SELECT * FROM w;
+ALTER TABLE w ALTER COLUMN a TYPE STRING;
+ALTER TABLE w ALTER COLUMN a TYPE SHORT;
+
+-- SQL: Geometry and geography
+CREATE TABLE geo (id INT, g GEOMETRY(4326)) USING delta;
+CREATE TABLE geo2 (id INT, g GEOGRAPHY(4326)) USING delta;
+INSERT INTO geo VALUES (1, NULL);
+SELECT id FROM geo;
+SELECT * FROM geo;
+
+-- SQL: VARIANT
+CREATE TABLE va (id INT, v VARIANT) USING delta;
+INSERT INTO va SELECT 1, parse_json('{"a": 1}');
+SELECT variant_get(v, '$.a', 'int') FROM va;
+UPDATE va SET v = parse_json('2');
+SELECT to_json(v) FROM va;
+
+-- SQL: CHAR and VARCHAR
+CREATE TABLE ch (a CHAR(3), b VARCHAR(2)) USING delta;
+INSERT INTO ch VALUES ('x', 'y');
+SELECT a, length(a), b FROM ch;
+INSERT INTO ch VALUES ('xxxx', 'y');
+INSERT INTO ch VALUES ('x', 'yyyy');
+UPDATE ch SET b = 'long';
+DESCRIBE ch;
+
+-- SQL: CREATE TABLE AS SELECT
+CREATE TABLE a USING delta AS SELECT id, id * 2 AS x FROM range(5);
+SELECT * FROM a;
+CREATE TABLE IF NOT EXISTS a USING delta AS SELECT 1 AS q;
+CREATE TABLE a USING delta AS SELECT 1 AS q;
+CREATE TABLE b USING delta PARTITIONED BY (x) AS SELECT 1 AS q, 'p' AS x;
+SHOW PARTITIONS b;
+CREATE TABLE c USING delta CLUSTER BY (q) AS SELECT 1 AS q;
+CREATE TABLE d (q INT) USING delta AS SELECT 1 AS q;
+CREATE TABLE e USING delta AS SELECT 1 AS a, 2 AS a;
+CREATE TABLE f USING delta AS SELECT 1;
+SELECT * FROM f;
+CREATE TABLE g USING delta COMMENT 'cc' TBLPROPERTIES ('a'='b') AS SELECT NULL AS n;
+CREATE TABLE h LIKE a;
+SELECT * FROM h;
+CREATE TABLE h2 LIKE a USING delta;
+DESCRIBE h2;
+
+-- SQL: Forms of INSERT
+CREATE TABLE t (id INT, v STRING) USING delta;
+INSERT INTO TABLE t SELECT 1, 'a';
+INSERT INTO t TABLE t;
+INSERT INTO t (v, id) VALUES ('x', 9);
+INSERT INTO t FROM t SELECT id + 1, v;
+SELECT * FROM t;
+INSERT OVERWRITE TABLE t SELECT * FROM t WHERE id = 1;
+SELECT * FROM t;
+INSERT INTO t VALUES (1, 'a'), (2);
+INSERT INTO t SELECT 1 AS v, 2 AS id;
+SELECT * FROM t;
