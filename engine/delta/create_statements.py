@@ -30,11 +30,14 @@ from engine.delta.exceptions import delta_errors
 from engine.delta.names import PROVIDERS, find_delta, name_sql, open_table
 from engine.delta.result_frames import nothing
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.errors import RequestError, StatementError
 from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.arrow import UnsupportedTypeError
 from engine.schema.column_paths import render_column_path
 from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
+from engine.schema.write_errors import NamedTwiceError
 from engine.spark.catalogue import CataloguedTable, find_permanent_view
 from engine.spark.columns import from_spark_schema
 from engine.spark.jvm import column_of, frame_over, iter_seq
@@ -52,8 +55,21 @@ CREATE_STATEMENTS = frozenset(
     }
 )
 VIEW_STATEMENTS = frozenset({"AlterViewAs", "CreateView", "CreateViewCommand"})
+_GEOMETRY = re.compile(r"\b(GEOMETRY|GEOGRAPHY)\b")
 _COLLATION = re.compile(r"\bCOLLATE\b")
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
+
+
+class AllVoidError(RequestError, code="DELTA_CANNOT_WRITE_EMPTY_SCHEMA"):
+    """All columns of a new table's rows have the type VOID."""
+
+
+class GeometryError(UnsupportedTypeError, code="DELTA_GEOSPATIAL_NOT_SUPPORTED"):
+    """A new table is to have a column of geometries or geographies."""
+
+
+class TransformPartitionError(RequestError, code="DELTA_OPERATION_NOT_ALLOWED_DETAIL"):
+    """A table is to be partitioned by buckets or by a function."""
 
 
 def makes_delta(spark: SparkSession, plan: Java) -> bool:
@@ -84,6 +100,9 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
         **{str(key): str(value) for key, value in map_of(spark, spec.properties()).items()},
         **_checks(spec),
     }
+    rows = frame_over(plan.query(), spark) if with_rows else None
+    if rows is not None:
+        _check_columns(rows)
     comment = optional(spec.comment())
     definition = NewTableDefinition(
         name=name_sql(texts_of(plan.name().nameParts())),
@@ -96,13 +115,27 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
         if_not_exists=False if replaces else bool(plan.ignoreIfExists()),
         replace=replaces,
         must_exist=replaces and not plan.orCreate(),
-        source=DataFrameSource(frame_over(plan.query(), spark), is_made_anew=reads_anew)
-        if with_rows
-        else None,
+        source=None if rows is None else DataFrameSource(rows, is_made_anew=reads_anew),
         retries=0,
     )
     create_table(spark, definition)
     return nothing(spark)
+
+
+def _check_columns(rows: DataFrame) -> None:
+    """Refuse a query whose columns cannot be those of a table.
+
+    Raises:
+        NamedTwiceError: two have one name.
+        AllVoidError: all of them are VOID.
+    """
+    names = [name.lower() for name in rows.columns]
+    if len(set(names)) < len(names):
+        what = f"The query has two columns of one name: {', '.join(rows.columns)}."
+        raise NamedTwiceError(what, "Give each column its own name.")
+    if all(isinstance(column.dataType, spark_types.NullType) for column in rows.schema):
+        what = "All columns of the query have the type VOID, so the table would have no rows."
+        raise AllVoidError(what, "Cast a column.", field="schema")
 
 
 def create_by_catalog(
@@ -216,7 +249,7 @@ def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the partition columns and the clustering columns.
 
     Raises:
-        StatementNotRoutedError: a table of buckets, or partitioned by a function.
+        TransformPartitionError: a table of buckets, or partitioned by a function.
     """
     partitions: list[str] = []
     clusters: list[str] = []
@@ -229,9 +262,8 @@ def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
             clusters += [render_column_path(path.fieldNames()) for path in transform.references()]
         else:
             what = f"A Delta table cannot be partitioned by {name}."
-            raise StatementNotRoutedError(
-                what, "Use a column, such as a generated column.", field="sql"
-            )
+            remedy = "Use a column, such as a generated column."
+            raise TransformPartitionError(what, remedy, field="sql")
     return tuple(partitions), tuple(clusters)
 
 
@@ -278,6 +310,10 @@ def _field(definition: Java) -> StructField:
     text = str(definition.dataType().sql())
     if _COLLATION.search(text):
         raise CollationError(str(definition.name()))
-    declared = read_type(StatementCursor.from_text(text))
+    try:
+        declared = read_type(StatementCursor.from_text(text))
+    except StatementError as error:
+        kind = GeometryError if _GEOMETRY.search(text) else UnsupportedTypeError
+        raise kind([f"the type {text} (column {definition.name()})"]) from error
     plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
     return declare_type(plain, declared)

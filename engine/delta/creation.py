@@ -44,7 +44,7 @@ from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import from_spark_schema, quote_column, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.session import plain_sql
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalise_uri, open_store, real_place
 from engine.table import DeltaTable
 
 IDENTITY_MARK = "delta.identity.highWaterMark"
@@ -143,12 +143,21 @@ def make_table(
     existing = find_table(spark, definition.name)
     if existing is None:
         return _create_named(spark, definition)
+    return _create_over(spark, definition, existing)
+
+
+def _create_over(
+    spark: SparkSession, definition: NewTableDefinition, existing: CataloguedTable
+) -> tuple[Handle, OperationResult]:
+    """Replace the table of a name, or keep it, as requested."""
     if existing.is_view or not (definition.if_not_exists or definition.replace):
         raise NameTakenError(definition.name)
     if definition.if_not_exists and existing.provider.lower() not in PROVIDERS:
         return Handle(spark, DeltaTable(open_store(existing.location))), OperationResult()
     if existing.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(definition.name)
+    if definition.location and real_place(definition.location) != real_place(existing.location):
+        raise LocationMismatchError(definition.name, definition.location, existing.location)
     return _create_at(spark, definition, existing.location, existing)
 
 
@@ -377,6 +386,18 @@ class LocationClusteringError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFER
 
 class LocationPropertiesError(RequestError, code="DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY"):
     """The properties of a definition are not those of the table at its location."""
+
+
+class LocationMismatchError(RequestError, code="DELTA_TABLE_LOCATION_MISMATCH"):
+    """A statement gives an existing table another location."""
+
+    def __init__(self, name: str, location: str, existing: str) -> None:
+        """Take the table's name, and both locations."""
+        super().__init__(
+            f"The location of {name} is {existing}, not {location}.",
+            "Leave the location out, or drop the table first.",
+            field="location",
+        )
 
 
 class OccupiedLocationError(RequestError, code="DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"):

@@ -19,6 +19,7 @@ from engine.commands.merge import (
     UPDATE,
     UPDATE_ALL,
     MergeClause,
+    NoClauseError,
 )
 from engine.commands.model import DataFrameSource, Merge
 from engine.delta.arguments import ColumnMapping, ExpressionOrColumn, assignments, condition
@@ -204,6 +205,10 @@ def merge_writer(frame: DataFrame, table: str, condition: Column) -> "DeltaMerge
         return DeltaMergeWriter(DeltaMergeBuilder(handle, frame, condition))
 
 
+class NoActionError(RequestError, code="NO_MERGE_ACTION_SPECIFIED", sqlstate="42K0E"):
+    """`mergeInto` without a clause."""
+
+
 class DeltaMergeWriter:
     """The result of `df.mergeInto`, with the names of Spark's `MergeIntoWriter`."""
 
@@ -237,7 +242,10 @@ class DeltaMergeWriter:
             ConflictError: a concurrent commit won.
         """
         with bypass_routing():
-            self._builder.execute()
+            try:
+                self._builder.execute()
+            except NoClauseError as error:
+                raise convert_error(NoActionError(error.what, error.remedy)) from error
 
     def _apply(self, method: str, *arguments: Any) -> "DeltaMergeWriter":  # noqa: ANN401
         self._builder = getattr(self._builder, method)(*arguments)

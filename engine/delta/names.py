@@ -45,6 +45,14 @@ class NotADeltaTableError(TableNotFoundError, code="DELTA_MISSING_DELTA_TABLE"):
         )
 
 
+class PathNotFoundError(NotADeltaTableError, code="PATH_NOT_FOUND", sqlstate="42K03"):
+    """A statement names a path where nothing is."""
+
+
+class PartialWriteError(NotADeltaTableError, code="DELTA_UNEXPECTED_PARTIAL_SCAN"):
+    """A statement writes to a directory inside a table."""
+
+
 class NameTakenError(TableExistsError, code="TABLE_OR_VIEW_ALREADY_EXISTS"):
     """A table of this name, or at this path, already exists."""
 
@@ -167,6 +175,15 @@ def open_table(
         return DeltaTable.open(uri, stores, allowed_roots=reachable_roots(uri))
     except TableNotFoundError as error:
         raise NotADeltaTableError(name or path) from error
+
+
+def explain_missing(spark: SparkSession, path: str) -> NotADeltaTableError:
+    """Return the error for a path in a statement that is not a Delta table."""
+    uri = normalise_uri(path)
+    if find_table_above(spark, path) is not None:
+        return PartialWriteError(path)
+    files = open_store(uri, storage_options(spark, uri, {})).list_all()
+    return (NotADeltaTableError if next(iter(files), None) else PathNotFoundError)(path)
 
 
 def find_table_above(spark: SparkSession, path: str) -> str | None:

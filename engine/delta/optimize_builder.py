@@ -34,6 +34,10 @@ class ZOrderColumnMissingError(ZOrderError, code="DELTA_ZORDERING_COLUMN_DOES_NO
     """Z-ordering by a missing column."""
 
 
+class ClusteredZOrderError(ZOrderError, code="DELTA_CLUSTERING_WITH_ZORDER_BY"):
+    """Z-ordering of a clustered table."""
+
+
 class DeltaOptimizeBuilder:
     """Builder of an OPTIMIZE; `DeltaTable.optimize` makes one."""
 
@@ -69,6 +73,9 @@ class DeltaOptimizeBuilder:
         return run_optimize(self._handle, command, condition)
 
     def _condition(self, snapshot: Snapshot, columns: Sequence[str]) -> Expression | None:
+        if columns and snapshot.clustering_columns:
+            what = f"The table is clustered by {', '.join(snapshot.clustering_columns)}."
+            raise ClusteredZOrderError(what, "Run OPTIMIZE without ZORDER BY.", field="columns")
         partitions = [column.lower() for column in snapshot.partition_columns]
         for column in columns:
             if column.lower() in partitions:

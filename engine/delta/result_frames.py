@@ -1,13 +1,16 @@
 """Results of commands as the DataFrames of delta-spark: the same columns, in the same order."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.catalog import Column as CatalogColumn
 
+from engine.actions.commit_info import CommitInfo
 from engine.clock import utc_from_ms
 from engine.commands.column_sql import COMMENT
 from engine.delta.names import parts_of
@@ -18,6 +21,7 @@ from engine.spark.catalogue import CataloguedTable
 from engine.spark.columns import to_spark_type
 from engine.spark.jvm import empty_frame
 from engine.spark.session import is_remote
+from engine.spark.statement_plan import parse_expression
 from engine.table import DeltaTable
 
 _MAP = "map<string,string>"
@@ -85,7 +89,7 @@ def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> 
             info.user_id,
             info.user_name,
             info.operation,
-            _texts(info.operation_parameters),
+            _texts(_spell_parameters(spark, info)),
             None,
             None,
             None,
@@ -99,6 +103,38 @@ def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> 
         for info in table.iter_history(limit)
     ]
     return spark.createDataFrame(rows, _HISTORY)
+
+
+def _spell_parameters(spark: SparkSession, info: CommitInfo) -> Mapping[str, Any]:
+    """Return a commit's parameters as delta-spark spells them.
+
+    JSON has no spaces, and the condition of an OPTIMIZE is unresolved, as Spark prints it.
+    """
+    parameters = {key: _compact(value) for key, value in (info.operation_parameters or {}).items()}
+    if info.operation == "DELETE" and parameters.get("predicate") == "[]":
+        return {**parameters, "predicate": '["true"]'}
+    if info.operation != "OPTIMIZE" or is_remote(spark):
+        return parameters
+    try:
+        conditions = json.loads(str(parameters.get("predicate") or "[]"))
+        spelled = [str(parse_expression(spark, text).toString()) for text in conditions]
+    except (ValueError, ParseException):  # delta-spark wrote it, as Spark prints it
+        return parameters
+    return {**parameters, "predicate": _json(spelled)}
+
+
+def _compact(value: object) -> object:
+    """Return JSON text without spaces between its parts; any other value unchanged."""
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
+        return value
+    try:
+        return _json(json.loads(value))
+    except ValueError:
+        return value
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFrame:
@@ -263,7 +299,11 @@ def _moment(ms: int | None) -> datetime | None:
 
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str | None]:
-    return {key: None if value is None else str(value) for key, value in (values or {}).items()}
+    """Return values as texts, in JSON's spelling of true and false."""
+    return {
+        key: _json(value) if isinstance(value, bool) else None if value is None else str(value)
+        for key, value in (values or {}).items()
+    }
 
 
 def catalog_columns(snapshot: Snapshot) -> list[CatalogColumn]:

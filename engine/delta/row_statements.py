@@ -7,7 +7,6 @@ counts as reading whole files.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -19,14 +18,21 @@ from engine.delta.handle import AUTO_MERGE, Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import count_frame, nothing
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.errors import SchemaMismatchError
+from engine.errors import SchemaMismatchError, UnknownColumnError
 from engine.schema.assignment import plan_storage
 from engine.schema.types import STRING, StructType
-from engine.schema.write_errors import ColumnCountError
+from engine.schema.write_errors import ColumnCountError, NamedTwiceError, SetTwiceError
 from engine.spark.column_trees import GivenColumn
 from engine.spark.columns import column, quote_column, to_spark_type
 from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq, sql_package
-from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
+from engine.spark.statement_plan import (
+    Java,
+    kind_of,
+    map_of,
+    optional,
+    parse_expression,
+    texts_of,
+)
 from engine.spark.write.shape import INSERT, store_column
 
 _INLINE = "UnresolvedInlineTable"
@@ -34,6 +40,16 @@ _REPLACE_WHERE = "InsertReplaceWhere"
 ROW_STATEMENTS = frozenset(
     {"DeleteFromTable", "UpdateTable", "MergeIntoTable", "InsertIntoStatement"}
 )
+
+
+class PartitionGuardError(StatementNotRoutedError, code="UNSUPPORTED_FEATURE", sqlstate="0A000"):
+    """An INSERT … PARTITION has IF NOT EXISTS."""
+
+
+class NotPartitionColumnError(
+    StatementNotRoutedError, code="NON_PARTITION_COLUMN", sqlstate="42000"
+):
+    """An INSERT … PARTITION names a column that is not a partition column."""
 
 
 def target_of(plan: Java) -> tuple[tuple[str, ...], str]:
@@ -170,22 +186,35 @@ def _check_partitions(
     """Refuse a PARTITION clause that cannot be run as written.
 
     Raises:
-        StatementNotRoutedError: it names another column, or has IF NOT EXISTS.
+        NotPartitionColumnError: it names another column.
+        PartitionGuardError: it has IF NOT EXISTS.
     """
     if plan.ifPartitionNotExists():
         what = "PARTITION … IF NOT EXISTS is not supported."
-        raise StatementNotRoutedError(what, "Use INSERT INTO, or MERGE.", field="sql")
+        raise PartitionGuardError(what, "Use INSERT INTO, or MERGE.", field="sql")
     partition_names = {name.lower() for name in partition_columns}
     other = [name for name in fixed if name.lower() not in partition_names]
     if other:
         what = f"{other[0]} is not a partition column of the table."
-        raise StatementNotRoutedError(what, "Name a partition column.", field="sql")
+        raise NotPartitionColumnError(what, "Name a partition column.", field="sql")
 
 
 def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the table's columns for the query's columns, in order."""
+    """Return the table's columns for the query's columns, in order.
+
+    Raises:
+        UnknownColumnError: the statement names a column that the table does not have.
+        NamedTwiceError: it names a column twice.
+    """
     constants = {name.lower() for name, value in fixed.items() if value is not None}
     given = texts_of(plan.userSpecifiedCols())
+    for name in given:
+        if schema.get(name) is None:
+            what = f"There is no column {name}."
+            raise UnknownColumnError(what, f"The columns are {', '.join(schema.names)}.")
+    if len({name.lower() for name in given}) < len(given):
+        what = f"INSERT names a column twice: {', '.join(given)}."
+        raise NamedTwiceError(what, "Name each column once.")
     return given or tuple(name for name in schema.names if name.lower() not in constants)
 
 
@@ -226,7 +255,11 @@ def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
     for assignment in iter_seq(sequence):
         path = texts_of(assignment.key().nameParts())
         value = _value_or_default(spark, assignment.value(), schema, path)
-        values[".".join(map(quote_column, path))] = column_of(value, spark)
+        key = ".".join(map(quote_column, path))
+        if key in values:
+            what = f"{'.'.join(path)} is set twice."
+            raise SetTwiceError(what, "Set it once.")
+        values[key] = column_of(value, spark)
     return values
 
 
@@ -243,9 +276,7 @@ def _value_or_default(
         return value
     field = schema.get(path[-1]) if len(path) <= 2 else None
     text = None if field is None else field.metadata.get(DEFAULT)
-    inside: Any = spark
-    parser = inside._jsparkSession.sessionState().sqlParser()
-    return parser.parseExpression("NULL" if text is None else str(text))
+    return parse_expression(spark, "NULL" if text is None else str(text))
 
 
 def _values_with_defaults(

@@ -14,7 +14,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta.names import NotADeltaTableError, find_delta, name_sql, parts_of, path_in
+from engine.delta.names import (
+    NameUnknownError,
+    NotADeltaTableError,
+    find_delta,
+    name_sql,
+    parts_of,
+    path_in,
+)
 from engine.delta.table_reads import (
     TIMESTAMP,
     VERSION,
@@ -253,7 +260,8 @@ class StatementViews:
         if path is None:
             place = find_delta(self._session, self._qualify(parts_of(name)))
             if place is None:
-                raise NotADeltaTableError(name)
+                unknown = find_table(self._session, name) is None
+                raise NameUnknownError(name) if unknown else NotADeltaTableError(name)
             path = place.location
         options = {"readchangefeed": "true"}
         for which, value in zip(("starting", "ending"), values[1:], strict=False):

@@ -24,7 +24,13 @@ from engine.delta.create_statements import (
 )
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle, session_retries
-from engine.delta.names import find_delta, open_table
+from engine.delta.names import (
+    NotADeltaTableError,
+    explain_missing,
+    find_delta,
+    name_sql,
+    open_table,
+)
 from engine.delta.row_statements import (
     ROW_STATEMENTS,
     delete,
@@ -39,9 +45,11 @@ from engine.delta.row_statements import (
 from engine.delta.statement_views import StatementNotRoutedError, StatementViews
 from engine.delta.table_reads import expand_time_travel
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone, write_rows
-from engine.errors import ConflictError, StatementError
+from engine.errors import ConflictError, RequestError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
+from engine.spark.catalogue import find_permanent_view, find_table
 from engine.spark.jvm import empty_frame
+from engine.spark.scan.live_frames import live_reads_of
 from engine.spark.session import bypass_routing
 from engine.spark.statement_plan import (
     Arguments,
@@ -72,6 +80,11 @@ _CHANGES: dict[str, Callable[[Handle, Java], DataFrame]] = {
     "UpdateTable": update,
     "MergeIntoTable": merge,
 }
+
+
+class ViewWriteError(RequestError, code="EXPECT_TABLE_NOT_VIEW", sqlstate="42809"):
+    """A statement writes to a temporary view over a Delta table."""
+
 
 Plain = Callable[[str], DataFrame]
 """Does a statement as Spark does it."""
@@ -262,14 +275,35 @@ def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFram
     parts, alias = target_of(plan)
     place = find_delta(spark, parts) if parts else None
     if place is None:
+        _refuse_view(spark, parts)
         return None
     shown = ".".join(parts) if place.name else place.location
-    table = open_table(spark, place.location, name=shown)
+    try:
+        table = open_table(spark, place.location, name=shown)
+    except NotADeltaTableError as error:
+        if place.name:
+            raise
+        raise explain_missing(spark, place.location) from error
     handle = Handle(spark, table, name=place.name, retries=0, reads_anew=reads_anew)
     handle = set_alias(handle, alias)
     if kind == "InsertIntoStatement":
         return insert(handle, plan, query_in(spark, plan, outer))
     return _CHANGES[kind](handle, plan)
+
+
+def _refuse_view(spark: SparkSession, parts: tuple[str, ...]) -> None:
+    """Refuse to change a Delta table through a temporary view.
+
+    Raises:
+        ViewWriteError: the name is that of a temporary view over a Delta table.
+    """
+    name = name_sql(parts)
+    table = find_table(spark, name) if parts else None
+    if table is None or not table.is_view or find_permanent_view(spark, name) is not None:
+        return
+    if live_reads_of(spark.table(name)):
+        what = f"{name} is a view, and rows are written to tables only."
+        raise ViewWriteError(what, "Name the table of the view.", field="sql")
 
 
 def _target_name(spark: SparkSession, plan: Java) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from engine.delta.arguments import names, refuse
 from engine.delta.creation import NewTableDefinition, create_table
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
+from engine.schema.arrow import check_supported
 from engine.schema.types import StructField, StructType, type_from_json
 
 _Table = TypeVar("_Table")
@@ -147,7 +148,8 @@ class _Column:
     def field(self) -> StructField:
         kind = T._parse_datatype_string(self.kind) if isinstance(self.kind, str) else self.kind
         with delta_errors():
-            data_type = type_from_json(json.loads(kind.json()))
+            data_type = type_from_json(json.loads(kind.json()), keeps_foreign=True)
+            check_supported([StructField(self.name, data_type)])
         return StructField(self.name, data_type, self.nullable, self.metadata)
 
 

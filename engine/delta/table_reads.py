@@ -12,7 +12,13 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from engine.delta.names import NotADeltaTableError, find_table_above, open_table, timestamp_text
+from engine.delta.names import (
+    NotADeltaTableError,
+    explain_missing,
+    find_table_above,
+    open_table,
+    timestamp_text,
+)
 from engine.errors import (
     IllegalOptionError,
     MalformedLogError,
@@ -110,18 +116,18 @@ def read_path(
     """Read the table at a path by options; the path may end in `@v1` or `@yyyyMMddHHmmssSSS`.
 
     Raises:
-        NotADeltaTableError: there is none.
+        NotADeltaTableError: (`PathNotFoundError`) there is none.
         RequestError: the options name a point in time too, or `read_frame` refuses them.
     """
     asked = lower_options(options)
     try:
         return read_frame(spark, table_at(spark, path, options), asked, latest)
-    except NotADeltaTableError:
+    except NotADeltaTableError as error:
         before, version, moment = split_point(path)
         if before == path:
             partition = _read_partition(spark, path, options, latest)
             if partition is None:
-                raise
+                raise explain_missing(spark, path) from error
             return partition
         table = table_at(spark, before, options)
     if VERSION in asked or TIMESTAMP in asked:

@@ -1,17 +1,15 @@
 """Statements unknown to Spark's parser: maintenance, history and clones of Delta tables.
 
 The engine's grammar reads them. The table's name is looked up in the session's catalog, and a plain
-name stands for it while the rest is read. Hive's form ALTER TABLE … CHANGE COLUMN name name type is
-rewritten into changes of the engine's grammar.
+name stands for it while the rest is read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.commands.alter import ChangeColumn
 from engine.commands.command import Command
 from engine.commands.merge import Merge
 from engine.commands.model import (
@@ -23,14 +21,16 @@ from engine.commands.model import (
     Reorg,
     Restore,
     SetProperties,
+    UnsetProperties,
     Update,
     Vacuum,
 )
 from engine.commands.sources import DataFrameSource, QuerySource, Source, TableSource
 from engine.commands.sql import parse_request
+from engine.commands.sql_alter import parse_hive_changes
 from engine.commands.statement_cursor import StatementCursor
 from engine.delta.conversion import convert_files
-from engine.delta.creation import NewTableDefinition, make_table
+from engine.delta.creation import NewTableDefinition, check_definition, make_table
 from engine.delta.handle import Handle
 from engine.delta.names import (
     PROVIDERS,
@@ -60,17 +60,18 @@ from engine.delta.result_frames import (
 )
 from engine.delta.row_statements import rename_by_position
 from engine.delta.statement_views import StatementNotRoutedError
-from engine.errors import RequestError, StatementError
-from engine.expressions.type_grammar import read_type
+from engine.delta.table_reads import frame_of
+from engine.errors import RequestError
 from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate
-from engine.schema.column_paths import column_path
-from engine.schema.types import DataType, StructType
-from engine.spark.catalogue import find_table
+from engine.spark.catalogue import CataloguedTable, find_table
+from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
 
-_OF_ENGINE = frozenset({"TYPE", "SET", "DROP", "COMMENT", "FIRST", "AFTER"})
-
+_OF_SPARK = frozenset(
+    {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
+)
+"""Changes of a named table that Spark makes in its catalog, or refuses."""
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -83,6 +84,20 @@ class StatisticsError(RequestError):
         """Say where the statistics are."""
         what = "ANALYZE TABLE is not supported for Delta tables: each write keeps statistics."
         super().__init__(what, "Leave the statement out.", field="sql")
+
+
+class NotPartitionedError(
+    RequestError, code="DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", sqlstate="42809"
+):
+    """SHOW PARTITIONS of a table without partition columns."""
+
+
+class DefinitionShownError(RequestError, code="DELTA_OPERATION_NOT_ALLOWED", sqlstate="0AKDC"):
+    """SHOW CREATE TABLE of a Delta table."""
+
+
+class NewLocationError(RequestError, code="DELTA_SET_LOCATION_SCHEMA_MISMATCH"):
+    """The table at a new location has other columns."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +219,10 @@ def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     place = find_delta(spark, name.parts)
     if place is None:
         return None
-    renames = cursor.peek() == "RENAME" and cursor.peek(1) == "TO"
-    moves = cursor.peek() == "SET" and cursor.peek(1) == "LOCATION"
-    if place.name and (renames or moves):
+    if place.name and cursor.take("SET", "LOCATION"):
+        _check_new_location(spark, place, cursor.string("a location"))
+        return None
+    if place.name and (cursor.peek(), cursor.peek(1)) in _OF_SPARK:
         return None
     changes = _changes_of_column(spark, name, cursor)
     if changes is not None:
@@ -214,8 +230,25 @@ def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     cursor.index = start
     handle, command, dry_run = _parse_table_statement(spark, cursor)
     _refuse_dry_run(dry_run)
+    if isinstance(command, UnsetProperties):
+        command = replace(command, if_exists=True)
     handle.run(command)
     return nothing(spark)
+
+
+def _check_new_location(spark: SparkSession, place: CataloguedTable, location: str) -> None:
+    """Refuse to move a name to a location without a table, or to a table with other columns.
+
+    Raises:
+        NotADeltaTableError: there is no table.
+        NewLocationError: its columns differ.
+    """
+    there = open_table(spark, location).snapshot()
+    here = open_table(spark, place.location).snapshot()
+    try:
+        check_definition(location, there, here.schema, here.partition_columns, (), {})
+    except RequestError as error:
+        raise NewLocationError(error.what, "Drop the name and create it there.") from error
 
 
 def _changes_of_column(
@@ -225,7 +258,7 @@ def _changes_of_column(
     if cursor.peek() != "CHANGE":
         return None
     handle = handle_of(spark, name)
-    changes = hive_changes(cursor, handle.table.snapshot().schema)
+    changes = parse_hive_changes(cursor, handle.table.snapshot().schema)
     if changes is None:
         return None
     for change in changes:
@@ -273,16 +306,48 @@ def _generate(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
 def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     """SHOW TBLPROPERTIES t [('key')]."""
     name = table_name(cursor)
-    if find_delta(spark, name.parts) is None:
+    place = find_delta(spark, name.parts)
+    if place is None:
         return None
     shown = table_properties(handle_of(spark, name).table.snapshot())
     if cursor.take("("):
         key = cursor.property_key()
         cursor.need(")")
-        absent = f"Table {name.sql} does not have property: {key}"
+        shown_name = place.name.replace("`", "") or name.sql
+        absent = f"Table {shown_name} does not have property: {key}"
         shown = {key: shown.get(key, absent)}
     cursor.end()
     return pairs_frame(spark, shown)
+
+
+def _partitions(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """SHOW PARTITIONS t: the values of its partition columns; None for another format.
+
+    Raises:
+        NotPartitionedError: it has no partition columns.
+    """
+    name = table_name(cursor)
+    if find_delta(spark, name.parts) is None:
+        return None
+    table = handle_of(spark, name).table
+    snapshot = table.snapshot()
+    cursor.end()
+    if not snapshot.partition_columns:
+        what = f"{name.sql} has no partition columns."
+        raise NotPartitionedError(what, "Leave the statement out.", field="sql")
+    columns = [quote_column(column) for column in snapshot.partition_columns]
+    return frame_of(spark, table, snapshot).select(*columns).distinct()
+
+
+def _refuse_definition(spark: SparkSession, cursor: StatementCursor) -> None:
+    """SHOW CREATE TABLE t: leave another table to Spark.
+
+    Raises:
+        DefinitionShownError: it is a Delta table, whose definition is in its log.
+    """
+    if find_delta(spark, table_name(cursor).parts) is not None:
+        what = "SHOW CREATE TABLE is not supported for Delta tables."
+        raise DefinitionShownError(what, "Use DESCRIBE DETAIL and DESCRIBE TABLE.", field="sql")
 
 
 def _analyze(spark: SparkSession, cursor: StatementCursor) -> None:
@@ -343,7 +408,8 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     place, result = make_table(spark, definition)
     if properties:
         place.run(SetProperties(properties=properties))
-    return clone_frame(spark, result)
+    cloned = clone_frame(spark, result)
+    return cloned if result.version is not None else cloned.limit(0)
 
 
 def _rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
@@ -447,54 +513,6 @@ def _readable_source(spark: SparkSession, source: Source, names: tuple[str, ...]
     return DataFrameSource(plain_sql(spark, source.sql()), names)
 
 
-def hive_changes(cursor: StatementCursor, schema: StructType) -> tuple[ChangeColumn, ...] | None:
-    """Parse CHANGE [COLUMN] name name type [COMMENT '…'] [FIRST | AFTER other] into changes.
-
-    Return None for any other statement and leave the cursor after the table's name.
-
-    Raises:
-        StatementError: it renames the column.
-    """
-    start = cursor.index
-    if not cursor.take("CHANGE"):
-        return None
-    cursor.take("COLUMN")
-    column = cursor.column()
-    token = cursor.token()
-    if token is None or token.kind not in {"word", "name"} or cursor.peek() in _OF_ENGINE:
-        cursor.index = start
-        return None
-    position, name = cursor.position, cursor.name()
-    if name.lower() != column_path(column)[-1].lower():
-        what = f"CHANGE COLUMN cannot call {column} {name}."
-        raise StatementError(what, "Use RENAME COLUMN.", position=position)
-    begins = cursor.index
-    declared = read_type(cursor)
-    new_type = cursor.slice(begins)
-    changes = tuple(_rest(cursor, column))
-    cursor.end()
-    if declared == _type_of(schema, column):
-        return changes
-    return (ChangeColumn(column, new_type=new_type), *changes)
-
-
-def _rest(cursor: StatementCursor, column: str) -> Iterator[ChangeColumn]:
-    if cursor.take("COMMENT"):
-        yield ChangeColumn(column, comment=cursor.string("a comment"))
-    if cursor.take("FIRST"):
-        yield ChangeColumn(column, first=True)
-    elif cursor.take("AFTER"):
-        yield ChangeColumn(column, after=cursor.name())
-
-
-def _type_of(schema: StructType, column: str) -> DataType | None:
-    kind: DataType | None = schema
-    for name in column_path(column):
-        field = kind.get(name) if isinstance(kind, StructType) else None
-        kind = None if field is None else field.type
-    return kind
-
-
 CHANGES: Statements = (
     (("DELETE", "FROM"), _rows),
     (("UPDATE",), _rows),
@@ -526,6 +544,8 @@ TABLE_STATEMENTS: Statements = (
     (("CONVERT", "TO", "DELTA"), _convert),
     (("GENERATE",), _generate),
     (("SHOW", "TBLPROPERTIES"), _properties),
+    (("SHOW", "PARTITIONS"), _partitions),
+    (("SHOW", "CREATE", "TABLE"), _refuse_definition),
 )
 """The first words of each statement, before the name of its table."""
 

@@ -28,6 +28,10 @@ _BARE = re.compile(r"-?[0-9][0-9A-Za-z.]*|'[^'\\]*'")
 _LONGEST_KEPT = 64
 
 
+class NotBooleanError(ExpressionError, code="DATATYPE_MISMATCH", sqlstate="42K09"):
+    """A condition is neither true nor false."""
+
+
 def parse_condition(
     text: str,
     schema: StructType | Scope,
@@ -52,10 +56,7 @@ def parse_condition(
         ExpressionError: it is not allowed, not boolean, or does not parse.
     """
     expression = parse_expression(text, schema, now_ms=now_ms, nested=nested, by_session=by_session)
-    if expression.type not in {BOOLEAN, VOID}:
-        what = "A condition must be true or false, but this expression is neither."
-        raise ExpressionError(what, "Write a comparison, such as amount > 10.", position=0)
-    return expression
+    return _require_boolean(expression, "this expression")
 
 
 def parse_expression(
@@ -213,9 +214,13 @@ def condition_of(
     if isinstance(given, str):
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
     tree = given.tree(Scope.from_schema(schema), now_ms=now_ms, nested=nested)
+    return _require_boolean(tree, given.text[:200])
+
+
+def _require_boolean(tree: Expression, shown: str) -> Expression:
     if tree.type not in {BOOLEAN, VOID}:
-        what = f"A condition must be true or false, but {given.text[:200]} is neither."
-        raise ExpressionError(what, "Write a comparison, such as amount > 10.", position=0)
+        what = f"A condition must be true or false, but {shown} is neither."
+        raise NotBooleanError(what, "Write a comparison, such as amount > 10.", position=0)
     return tree
 
 

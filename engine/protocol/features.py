@@ -61,6 +61,8 @@ _ALL = (
     TableFeature("variantShredding", reader=True, can_read=False, can_write=False),
     TableFeature("variantShredding-preview", reader=True, can_read=False, can_write=False),
     TableFeature("catalogManaged", reader=True, needs=("inCommitTimestamp", "vacuumProtocolCheck")),
+    TableFeature("geospatial", reader=True, can_write=False),  # its columns are of foreign types
+    TableFeature("geospatial-dev", reader=True, can_write=False),
     TableFeature("catalogOwned", reader=True, can_read=False, can_write=False),
     TableFeature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
     TableFeature("icebergCompatV1", can_write=False),

@@ -29,6 +29,16 @@ _DURATION_PART = re.compile(r"(-?[0-9]+)\s+([a-z]+)", re.IGNORECASE)
 _SIZE = re.compile(r"^([0-9]+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
+class UnknownPropertyError(
+    InvalidPropertyError, code="DELTA_UNKNOWN_CONFIGURATION", sqlstate="F0000"
+):
+    """A property with the prefix `delta.` does not exist."""
+
+
+class InvalidIntervalError(InvalidPropertyError, code="DELTA_INVALID_INTERVAL", sqlstate="22006"):
+    """A property that is a duration has a value that is no interval."""
+
+
 class IsolationLevel(StrEnum):
     """The checks of a commit. A table is set to one of `SETTABLE_LEVELS`."""
 
@@ -119,7 +129,8 @@ def validate_properties(properties: Mapping[str, str]) -> None:
     """Check properties to be set.
 
     Raises:
-        InvalidPropertyError: a `delta.` key does not exist, or its value is invalid.
+        UnknownPropertyError: a `delta.` key does not exist.
+        InvalidPropertyError: a value is invalid.
     """
     TableProperties.parse(properties)
     for key in properties:
@@ -128,9 +139,8 @@ def validate_properties(properties: Mapping[str, str]) -> None:
             continue
         if key not in _KNOWN and key not in _OTHER_KEYS:
             msg = f"There is no table property {key}."
-            raise InvalidPropertyError(
-                msg, "Check the spelling, including capital letters.", field=key
-            )
+            remedy = "Check the spelling, including capital letters."
+            raise UnknownPropertyError(msg, remedy, field=key)
 
 
 def constraint_name(key: str) -> str | None:
@@ -189,7 +199,8 @@ def _duration_ms(key: str, text: str) -> int:
     expected = "an interval such as 'interval 7 days'"
     match = _DURATION.match(text.strip())
     if match is None:
-        raise _wrong(key, text, expected)
+        what = f"{key} cannot be {text[:200]!r}."
+        raise InvalidIntervalError(what, f"Use {expected}.", field=key)
     total = 0
     for amount, unit in _DURATION_PART.findall(match[1]):
         scale = _UNITS_MS.get(unit.lower().removesuffix("s"))

@@ -45,6 +45,12 @@ class ColumnMappingRestoreError(
     """RESTORE of a table with column mapping to a version without it."""
 
 
+class MappingModeChangeError(
+    InvalidPropertyError, code="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", sqlstate="0AKDC"
+):
+    """A change of `delta.columnMapping.mode` other than from none to name."""
+
+
 class NestedFieldError(
     RequestError, code="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION", sqlstate="0AKDC"
 ):
@@ -75,6 +81,44 @@ class ConstraintExistsError(
     """The table already has a constraint of this name."""
 
 
+class FieldExistsError(InvalidSchemaError, code="FIELD_ALREADY_EXISTS", sqlstate="42710"):
+    """A column of this name exists."""
+
+
+class ConstraintMissingError(
+    InvalidPropertyError, code="DELTA_CONSTRAINT_DOES_NOT_EXIST", sqlstate="42704"
+):
+    """There is no constraint of this name to drop."""
+
+
+class ColumnTypeChangeError(
+    InvalidSchemaError, code="DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP", sqlstate="0AKDC"
+):
+    """A column is to get a type that is not wider, or type widening is not enabled."""
+
+
+class ColumnDropError(InvalidSchemaError, code="DELTA_UNSUPPORTED_DROP_COLUMN", sqlstate="0AKDC"):
+    """A column cannot be dropped without column mapping."""
+
+
+class ColumnRenameError(
+    InvalidSchemaError, code="DELTA_UNSUPPORTED_RENAME_COLUMN", sqlstate="0AKDC"
+):
+    """A column cannot be renamed without column mapping."""
+
+
+class AddedRuleError(InvalidSchemaError, code="DELTA_OPERATION_NOT_ALLOWED", sqlstate="0AKDC"):
+    """A column added to existing rows is NOT NULL or generated."""
+
+
+class AddedDefaultError(
+    AddedRuleError,
+    code="WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",
+    sqlstate="0AKDC",
+):
+    """A column added to existing rows has a default."""
+
+
 class SetTwiceError(StatementError, code="DELTA_CONFLICT_SET_COLUMN", sqlstate="42701"):
     """A column is set twice in one clause, or with a field inside it."""
 
@@ -83,6 +127,10 @@ class InsertedTwiceError(
     StatementError, code="DELTA_DUPLICATE_COLUMNS_ON_INSERT", sqlstate="42701"
 ):
     """A column is named twice in the INSERT of a MERGE."""
+
+
+class NamedTwiceError(StatementError, code="COLUMN_ALREADY_EXISTS", sqlstate="42711"):
+    """A column is named twice in the list of an INSERT, or in the query of a new table."""
 
 
 class ValueCountError(StatementError, code="MERGE_INSERT_VALUE_COUNT_MISMATCH", sqlstate="21S01"):

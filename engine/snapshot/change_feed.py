@@ -187,6 +187,18 @@ class ChangeSource(Protocol):
         ...
 
 
+class FeedRangeError(RequestError, code="DELTA_INVALID_CDC_RANGE", sqlstate="22003"):
+    """The end of a range of changes lies before its start."""
+
+
+class FeedStartError(FeedRangeError, code="DELTA_CDC_START_VERSION_AFTER_LATEST"):
+    """A range of changes starts after the latest version."""
+
+
+class ChangesMissingError(RequestError, code="DELTA_MISSING_CHANGE_DATA", sqlstate="KD002"):
+    """The change data feed was not enabled at a version of the range."""
+
+
 def read_changes(
     table: ChangeSource,
     start: int,
@@ -203,15 +215,17 @@ def read_changes(
 
     Raises:
         ReadLimitError: a limit is exceeded.
-        RequestError: the range is empty, the feed was not enabled throughout, or the last version
-            lacks a column of the range.
+        FeedRangeError, FeedStartError: the range is empty.
+        ChangesMissingError: the feed was not enabled throughout.
+        RequestError: the last version lacks a column of the range.
         VersionNotFoundError: the log no longer has these versions.
         DataFileError: a file has been vacuumed, or is damaged.
     """
     last = table.snapshot(end)
     if not 0 <= start <= last.version:
         msg = f"There are no changes from version {start} to {last.version}."
-        raise RequestError(msg, "Start at the end version or before it.", field="start")
+        kind = FeedStartError if start > table.snapshot().version else FeedRangeError
+        raise kind(msg, "Start at the end version or before it.", field="start")
     parts = [_empty(last.schema)]
     first = table.snapshot(start)
     _check_columns(last, first.metadata, start)
@@ -277,11 +291,8 @@ def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Ite
             msg = (
                 f"The change data feed of {table.store.root} was not enabled at version {version}."
             )
-            raise RequestError(
-                msg,
-                f"Start at a later version, or set {ENABLED_KEY} for future changes.",
-                field="start",
-            )
+            remedy = f"Start at a later version, or set {ENABLED_KEY} for future changes."
+            raise ChangesMissingError(msg, remedy, field="start")
         yield commit
 
 

@@ -238,7 +238,8 @@ def _check_identity(column: StructField, partition_columns: Sequence[str]) -> No
     ]
     if wrong:
         msg = f"{column.name} cannot be an identity column: {wrong[0]}."
-        raise InvalidSchemaError(msg, "Change its definition.", field="schema")
+        kind = IdentityTypeError if column.type != LONG else InvalidSchemaError
+        raise kind(msg, "Change its definition.", field="schema")
 
 
 def _check_generated(column: StructField, schema: StructType) -> None:
@@ -258,12 +259,24 @@ def _check_generated(column: StructField, schema: StructType) -> None:
 def _check_of_row(tree: Expression, what: str, text: str) -> None:
     if not is_deterministic(tree) or has_subquery(tree):
         msg = f"{what} ({text}) does not depend only on the row."
-        raise InvalidSchemaError(msg, "Remove rand and subqueries.", field="schema")
+        raise GeneratedExpressionError(msg, "Remove rand and subqueries.", field="schema")
 
 
 _FEATURE_PREFIX = "delta.feature."
 READER_VERSION, WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
+
+
+class GeneratedExpressionError(
+    InvalidSchemaError, code="UNSUPPORTED_EXPRESSION_GENERATED_COLUMN", sqlstate="42621"
+):
+    """The expression of a generated column depends on more than the row."""
+
+
+class IdentityTypeError(
+    InvalidSchemaError, code="DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", sqlstate="428H2"
+):
+    """An identity column is not a BIGINT."""
 
 
 class ColumnNameError(InvalidSchemaError, code="DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"):

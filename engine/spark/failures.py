@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped] # it has no types
@@ -116,6 +116,11 @@ _VALUE = _Failure(
     "A value cannot be computed: {told}",
     "Correct the value or the expression.",
 )
+_UNPARSED = replace(
+    _VALUE,
+    signs=re.compile(r": CAST_INVALID_INPUT(\.\w+)?$", re.MULTILINE),
+    error=ValueNotParsedError,
+)
 _LOST = _Failure(
     re.compile(
         r"^(Py4JNetworkError|Connection\w*Error|BrokenPipeError): |Answer from Java side is empty"
@@ -203,6 +208,7 @@ _UNKNOWN = _Failure(
     "The error has the causes, and the log has the stack traces. Nothing was written.",
 )
 _FAILURES = (
+    _UNPARSED,
     _VALUE,
     _MALFORMED,
     _MEMORY,

@@ -66,6 +66,16 @@ def parse(session: SparkSession, text: str) -> Java:
     return inside._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
+def parse_expression(session: SparkSession, text: str) -> Java:
+    """Return an expression as Spark's parser reads it, with its columns unresolved.
+
+    Raises:
+        ParseException: Spark cannot parse it.
+    """
+    inside: Any = session
+    return inside._jsparkSession.sessionState().sqlParser().parseExpression(text)
+
+
 def kind_of(node: Java) -> str:
     """Return the name of a node's class."""
     return str(node.getClass().getSimpleName())

@@ -94,6 +94,9 @@ def _names(parameters: Mapping[str, Any]) -> list[str]:
     columns = _value(parameters.get("columns"))
     if columns and isinstance(columns, list):
         return [_column(column) for column in columns]
+    column = _value(parameters.get("column"))
+    if isinstance(column, Mapping):
+        return [_column({"column": column})]
     for key, word in (("zOrderBy", "order by"), ("clusterBy", "cluster by")):
         columns = _value(parameters.get(key))
         if columns and isinstance(columns, list):

@@ -18,6 +18,7 @@ from pyspark.errors import (
 )
 
 from engine import errors
+from engine.snapshot.new_table import IdentityTypeError
 from engine.spark.failures import InvalidValueError, ValueNotParsedError, ValueOverflowError
 
 
@@ -89,6 +90,7 @@ _KINDS: tuple[tuple[type[errors.EngineError], type[PySparkException]], ...] = (
     (ValueNotParsedError, NumberFormatException),
     (InvalidValueError, IllegalArgumentException),
     (errors.AppendOnlyError, UnsupportedOperationException),
+    (IdentityTypeError, UnsupportedOperationException),
     (errors.MultipleSourceRowsError, UnsupportedOperationException),
     (errors.RequestError, AnalysisException),
     (errors.TableNotFoundError, AnalysisException),

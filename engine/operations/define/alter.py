@@ -22,7 +22,6 @@ from engine.commands.alter import (
 )
 from engine.errors import (
     ExpressionError,
-    InvalidPropertyError,
     InvalidSchemaError,
     InvariantViolationError,
     RequestError,
@@ -49,7 +48,17 @@ from engine.schema.column_paths import (
 from engine.schema.evolution import TYPE_CHANGES, is_wider
 from engine.schema.text_lengths import declare_type, read_declared_type
 from engine.schema.types import STRING, DataType, StructField, StructType, type_to_json
-from engine.schema.write_errors import ConstraintExistsError, NewConstraintViolatedError
+from engine.schema.write_errors import (
+    AddedDefaultError,
+    AddedRuleError,
+    ColumnDropError,
+    ColumnRenameError,
+    ColumnTypeChangeError,
+    ConstraintExistsError,
+    ConstraintMissingError,
+    FieldExistsError,
+    NewConstraintViolatedError,
+)
 from engine.snapshot.new_table import (
     build_clustering_domain,
     check_change_feed,
@@ -70,7 +79,8 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     """Run ADD COLUMNS.
 
     Raises:
-        InvalidSchemaError: a name is taken, or a column is NOT NULL, generated or has a default.
+        FieldExistsError: a name is taken.
+        AddedRuleError: a column is NOT NULL, generated or has a default.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
@@ -78,14 +88,14 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     for field in command.columns:
         if not field.nullable or GENERATED in field.metadata or DEFAULT in field.metadata:
             msg = f"{field.name} would be null in existing rows, so it cannot have a rule yet."
-            raise InvalidSchemaError(
-                msg, "Add it without the rule, then change it.", field="columns"
-            )
+            kind = AddedDefaultError if DEFAULT in field.metadata else AddedRuleError
+            raise kind(msg, "Add it without the rule, then change it.", field="columns")
     schema, listed = snapshot.schema, list[dict[str, Any]]()
     for field, inside, first, after in command.list_additions():
         parent = column_path(inside) if inside else ()
         schema = edit(schema, parent, insert_fields((field,), first=first, after=after))
-        listed.append({"column": _field_parameters(field), "position": after})
+        described = _describe_field(schema, (*parent, field.name))
+        listed.append({"column": described, **_position(first=first, after=after)})
     return _commit(execution, txn, schema, "ADD COLUMNS", {"columns": listed})
 
 
@@ -98,7 +108,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    _check_mapped(snapshot, "dropped")
+    _check_mapped(snapshot, "dropped", ColumnDropError)
     schema = snapshot.schema
     paths = [column_path(name) for name in command.columns]
     present = [path for path in paths if not command.if_exists or _has(schema, path)]
@@ -127,7 +137,7 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    _check_mapped(snapshot, "renamed")
+    _check_mapped(snapshot, "renamed", ColumnRenameError)
     path = column_path(command.column)
     _check_rules(snapshot, path)
 
@@ -144,7 +154,7 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     """Run ALTER COLUMN.
 
     Raises:
-        InvalidSchemaError: the new type is not wider, or type widening is not enabled.
+        ColumnTypeChangeError: the new type is not wider, or type widening is not enabled.
         InvariantViolationError: NOT NULL is requested and a row is null.
         MetadataChangedException: a concurrent commit changed the metadata.
     """
@@ -160,7 +170,8 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     schema = edit(snapshot.schema, path[:-1], change)
     if command.nullable is False and not execution.options.dry_run:
         _check_no_nulls(execution, txn, snapshot, path)
-    parameters = {"column": {"name": command.column, "change": command._change()}}
+    described = _describe_field(schema, path)
+    parameters = {"column": described, **_position(first=command.first, after=command.after)}
     return _commit(execution, txn, schema, "CHANGE COLUMN", parameters)
 
 
@@ -196,7 +207,7 @@ def _alter_field(command: ChangeColumn, snapshot: Snapshot, field: StructField) 
         if not snapshot.properties.enable_type_widening:
             msg = f"The type of {field.name} cannot change: type widening is not enabled."
             remedy = "Set delta.enableTypeWidening to true first."
-            raise InvalidSchemaError(msg, remedy, field="new_type")
+            raise ColumnTypeChangeError(msg, remedy, field="new_type")
         return wider
     if command.nullable is not None:
         return replace(field, nullable=command.nullable)
@@ -278,11 +289,11 @@ def _rename_path(path: ColumnPath, old: ColumnPath, new: ColumnPath) -> ColumnPa
     return (*new, *path[len(old) :]) if new else ()
 
 
-def _check_mapped(snapshot: Snapshot, done: str) -> None:
+def _check_mapped(snapshot: Snapshot, done: str, error: type[InvalidSchemaError]) -> None:
     if snapshot.mapping_mode == "none":
         msg = f"Columns of {snapshot.table_uri} cannot be {done}, because it has no column mapping."
         remedy = "Set delta.columnMapping.mode to 'name' first."
-        raise InvalidSchemaError(msg, remedy, field="columns")
+        raise error(msg, remedy, field="columns")
 
 
 def _check_free(snapshot: Snapshot, path: tuple[str, ...]) -> None:
@@ -344,8 +355,23 @@ def _has(schema: StructType, path: tuple[str, ...]) -> bool:
     return True
 
 
-def _field_parameters(field: StructField) -> dict[str, Any]:
-    return {"name": field.name, "type": type_to_json(field.type), "nullable": field.nullable}
+def _describe_field(schema: StructType, path: Sequence[str]) -> dict[str, Any]:
+    """Return a column of the schema as delta-spark's history has it."""
+    field: Any = StructField("", schema)
+    for name in path:
+        field = field.type.get(name)
+    return {
+        "name": render_column_path(path),
+        "type": type_to_json(field.type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }
+
+
+def _position(*, first: bool, after: str) -> dict[str, str]:
+    if first or after:
+        return {"position": "FIRST" if first else f"AFTER {after}"}
+    return {}
 
 
 def add_constraint(command: AddConstraint, execution: Execution) -> OperationResult:
@@ -392,7 +418,7 @@ def drop_constraint(command: DropConstraint, execution: Execution) -> OperationR
     """Run DROP CONSTRAINT.
 
     Raises:
-        InvalidPropertyError: there is no such constraint, without IF EXISTS.
+        ConstraintMissingError: there is no such constraint, without IF EXISTS.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
@@ -403,11 +429,13 @@ def drop_constraint(command: DropConstraint, execution: Execution) -> OperationR
         if command.if_exists:
             return OperationResult(message="The constraint does not exist: nothing was done.")
         msg = f"There is no constraint {command.name}."
-        raise InvalidPropertyError(msg, "Check the name.", field="name")
+        raise ConstraintMissingError(msg, "Check the name.", field="name")
     if execution.options.dry_run:
         return OperationResult(plan=Plan("The constraint would be dropped."))
     txn.stage(msgspec.structs.replace(snapshot.metadata, configuration=kept))
-    return execution.commit(txn, "DROP CONSTRAINT", {"name": command.name}, {})
+    text = next(before[key] for key in before if key not in kept)
+    parameters = {"name": command.name, "expr": text, "existed": True}
+    return execution.commit(txn, "DROP CONSTRAINT", parameters, {})
 
 
 def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
@@ -483,7 +511,7 @@ def insert_fields(new: Sequence[StructField], *, first: bool, after: str) -> Cha
         for added in new:
             if added.name.lower() in names:
                 msg = f"The column {added.name} already exists."
-                raise InvalidSchemaError(msg, "Choose another name.", field="columns")
+                raise FieldExistsError(msg, "Choose another name.", field="columns")
         place = 0 if first else _index(fields, after) + 1 if after else len(fields)
         return (*fields[:place], *new, *fields[place:])
 
@@ -533,12 +561,12 @@ def widen_field(column: StructField, new_type: DataType) -> StructField:
     """Widen a field's type and record the change as in the protocol (Type Widening).
 
     Raises:
-        InvalidSchemaError: the type is not wider.
+        ColumnTypeChangeError: the type is not wider.
     """
     if not is_wider(column.type, new_type):
         shown, asked = type_to_json(column.type), type_to_json(new_type)
         msg = f"{column.name} cannot change from {shown} to {asked}."
-        raise InvalidSchemaError(msg, "Only wider types are possible.", field="new_type")
+        raise ColumnTypeChangeError(msg, "Only wider types are possible.", field="new_type")
     note = {"fromType": type_to_json(column.type), "toType": type_to_json(new_type)}
     changes = list(column.metadata.get(TYPE_CHANGES, []))
     return replace(

@@ -35,6 +35,7 @@ from engine.schema.column_mapping import (
     map_columns,
 )
 from engine.schema.types import StructType
+from engine.schema.write_errors import MappingModeChangeError
 from engine.snapshot.new_table import (
     READER_VERSION,
     WRITER_VERSION,
@@ -227,9 +228,8 @@ def _enable_column_mapping(
         return map_columns(snapshot.schema, configuration)
     if (before, after) != ("none", "name"):
         msg = f"Column mapping cannot be changed from {before} to {after}."
-        raise InvalidPropertyError(
-            msg, "Only a change from none to name is possible.", field=MODE_KEY
-        )
+        remedy = "Only a change from none to name is possible."
+        raise MappingModeChangeError(msg, remedy, field=MODE_KEY)
     return map_columns(snapshot.schema, configuration, keep_names=True)
 
 

@@ -257,6 +257,16 @@ def test_a_save_that_makes_a_table_is_a_write_of_its_mode(lake, days, tmp_path):
         assert (first.operation, first.operationParameters["mode"]) == ("WRITE", mode)
 
 
+def test_the_history_has_the_condition_of_optimize_as_spark_prints_it(lake, days, tmp_path):
+    place = str(tmp_path / "t")
+    for _ in range(2):
+        days.write.format("delta").mode("append").partitionBy("day").save(place)
+    table = DeltaTable.forPath(lake, place)
+    table.optimize().where("day = 'mon'").executeCompaction()
+    for history in (table.history(), lake.sql(f"DESCRIBE HISTORY delta.`{place}`")):
+        assert history.first().operationParameters["predicate"] == """["('day = mon)"]"""
+
+
 def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
     days.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable("changing")
     copy = str(tmp_path / "changes")

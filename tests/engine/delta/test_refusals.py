@@ -109,3 +109,45 @@ def test_calls_and_statements_refuse_with_delta_spark_s_classes(lake, table):
     assert condition_of(lambda: lake.sql(wide)) == "DELTA_METADATA_MISMATCH"
     narrow = f"INSERT INTO delta.`{place}` VALUES (3)"  # noqa: S608 - a path of this test
     assert condition_of(lambda: lake.sql(narrow)) == "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+
+
+STATEMENTS = {
+    "UPDATE kept SET id = 5, id = 6": "DELTA_CONFLICT_SET_COLUMN",
+    "INSERT INTO kept (id, zz) VALUES (1, 2)": "UNRESOLVED_COLUMN",
+    "INSERT INTO kept (id, ID) VALUES (1, 2)": "COLUMN_ALREADY_EXISTS",
+    "DELETE FROM kept WHERE id": "DATATYPE_MISMATCH",
+    "DELETE FROM seen": "EXPECT_TABLE_NOT_VIEW",
+    "UPDATE seen SET id = 2": "EXPECT_TABLE_NOT_VIEW",
+    "INSERT INTO seen VALUES (2)": "EXPECT_TABLE_NOT_VIEW",
+    "ALTER TABLE kept SET LOCATION '{p}/none'": "DELTA_MISSING_DELTA_TABLE",
+    "ALTER TABLE kept SET LOCATION '{p}/other'": "DELTA_SET_LOCATION_SCHEMA_MISMATCH",
+    "ALTER TABLE kept ADD COLUMNS (n INT NOT NULL)": "DELTA_OPERATION_NOT_ALLOWED",
+    "ALTER TABLE kept ADD COLUMNS (n INT DEFAULT 5)": (
+        "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED"
+    ),
+    "ALTER TABLE kept SET TBLPROPERTIES ('delta.xyz' = '1')": "DELTA_UNKNOWN_CONFIGURATION",
+    "ALTER TABLE kept SET TBLPROPERTIES ('delta.logRetentionDuration' = 'x')": (
+        "DELTA_INVALID_INTERVAL"
+    ),
+    "ALTER TABLE kept SET TBLPROPERTIES ('delta.columnMapping.mode' = 'id')": (
+        "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"
+    ),
+    "OPTIMIZE clustered ZORDER BY (id)": "DELTA_CLUSTERING_WITH_ZORDER_BY",
+    "CREATE TABLE new (a INT) USING delta CLUSTERED BY (a) INTO 4 BUCKETS": (
+        "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+    ),
+    "CREATE TABLE new (a INTERVAL DAY) USING delta": "DELTA_UNSUPPORTED_DATA_TYPES",
+}
+
+
+def test_statements_refuse_with_delta_spark_s_classes(lake, tmp_path):
+    lake.sql("CREATE TABLE kept (id INT, v STRING) USING delta")
+    lake.sql("INSERT INTO kept VALUES (1, 'a')")
+    lake.sql("CREATE TABLE clustered (id INT) USING delta CLUSTER BY (id)")
+    lake.sql("CREATE TEMPORARY VIEW seen AS SELECT id FROM kept")
+    lake.range(1).write.format("delta").save(str(tmp_path / "other"))
+    for statement, expected in STATEMENTS.items():
+        text = statement.replace("{p}", str(tmp_path))
+        assert (statement, condition_of(lambda: lake.sql(text))) == (statement, expected)  # noqa: B023
+    assert [tuple(row) for row in lake.table("kept").collect()] == [(1, "a")]
+    assert not lake.catalog.tableExists("new")

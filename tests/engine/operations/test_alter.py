@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from engine.errors import InvalidSchemaError, InvariantViolationError, RequestError
@@ -43,6 +45,21 @@ def test_dropping_needs_column_mapping(do_lightly):
     do_lightly("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
     with pytest.raises(InvalidSchemaError, match=r"columnMapping"):
         do_lightly("ALTER TABLE t DROP COLUMNS (p)")
+
+
+def test_the_history_describes_changed_columns_as_delta_spark_does(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, v STRING) USING DELTA")
+    do_lightly("ALTER TABLE t ADD COLUMNS (w INT COMMENT 'c' AFTER id)")
+    do_lightly("ALTER TABLE t ALTER COLUMN v COMMENT 'k'")
+    do_lightly("ALTER TABLE t ADD CONSTRAINT c CHECK (id > 0)")
+    do_lightly("ALTER TABLE t DROP CONSTRAINT c")
+    dropped, _, changed, added, _ = [c.operation_parameters for c in empty_table.history()]
+    column = {"name": "v", "type": "string", "nullable": True, "metadata": {"comment": "k"}}
+    assert json.loads(changed["column"]) == column
+    new = {"name": "w", "type": "integer", "nullable": True, "metadata": {"comment": "c"}}
+    assert json.loads(added["columns"]) == [{"column": new, "position": "AFTER id"}]
+    assert (dropped["name"], dropped["existed"]) == ("c", True)
+    assert "0" in dropped["expr"]
 
 
 def test_a_wider_type_reads_old_files(do, do_lightly, table):

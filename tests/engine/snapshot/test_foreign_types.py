@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from engine.actions.table import Protocol
 from engine.commands.sql import parse_statement
 from engine.errors import InvalidSchemaError, MalformedLogError
 from engine.operations.options import RunOptions
@@ -81,6 +82,17 @@ def test_a_table_with_a_foreign_type_is_shown_and_its_other_columns_are_read():
             assert [commit.version for commit in table.history()] == [1, 0]
             assert snapshot.to_arrow(["id"]).column("id").to_pylist() == [1, 2]
             assert snapshot.to_arrow(["id"], "id > 1").num_rows == 1
+
+
+def test_a_table_with_the_feature_of_geometries_is_read_and_not_written():
+    for feature in ("geospatial", "geospatial-dev"):
+        store = MemoryStore(f"memory://foreign/{uuid.uuid4()}")
+        table = _create_table(store, "geometry(4326)")
+        listed = {"reader_features": [feature], "writer_features": [feature]}
+        write_commit(store, 2, Protocol(min_reader_version=3, min_writer_version=7, **listed))
+        assert table.snapshot().to_arrow(["id"]).column("id").to_pylist() == [1, 2]
+        with pytest.raises(UnsupportedTypeError, match="geometry"):
+            run(parse_statement("DELETE FROM t WHERE id = 1"), table, None)
 
 
 def test_a_column_of_a_foreign_type_is_refused_by_name():

@@ -178,6 +178,7 @@ def test_a_file_is_named_by_what_tells_it_from_others(path, head):
         ({"isManaged": False, "auto": "false", "partitionBy": "[]"}, ""),
         ({"columns": '[{"column": {"name": "note", "type": "string"}, "position": ""}]'}, "note string"),
         ({"columns": '["a", "b"]'}, "a, b"),
+        ({"column": '{"name": "v", "type": "string", "metadata": {"comment": "k"}}'}, "v string"),
         ({"epochId": 7, "queryId": "lake-stream:s3://lake/returns:7f09"}, "epoch 7 of s3://lake/returns"),
         ({"epochId": 7, "queryId": "7f0936b0-5292-4258-bd9e-ce81603d7de6"}, "epoch 7 of 7f0936b0"),
         ({"oldColumnPath": "a", "newColumnPath": "b"}, "oldColumnPath a, newColumnPath b"),
