@@ -32,6 +32,7 @@ from engine.catalog.catalog import (
 )
 from engine.errors import (
     CatalogTableMissingError,
+    EngineError,
     FileMissingError,
     InvalidCommitError,
     UnpublishedLimitError,
@@ -42,6 +43,7 @@ from engine.log.management import CATALOG_MANAGED, UNITY_TABLE_ID
 from engine.log.paths import commit_path
 from engine.protocol.features import check_writable, has_feature
 from engine.protocol.properties import TableProperties
+from engine.schema.types import parse_schema
 from engine.storage.base import Store
 from lakeui.managed.models import CommitAttempt, ManagedTable, RatifiedVersion, source_fields
 
@@ -280,7 +282,11 @@ def _check_first(table: ManagedTable, actions: list[Action]) -> None:
 
 
 def _check_metadata(table: ManagedTable, metadata: Metadata) -> None:
-    """Check the properties without which no catalog can manage a table."""
+    """Check the schema, and the properties without which no catalog can manage a table."""
+    try:
+        parse_schema(metadata.schema_string)
+    except EngineError as error:
+        raise InvalidCommitError(error.what, error.remedy) from error
     if not TableProperties.parse(metadata.configuration).in_commit_timestamps:
         what = f"{table} needs in-commit timestamps."
         raise InvalidCommitError(what, "Set delta.enableInCommitTimestamps to true.")

@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.catalog.catalog import RatifiedCommits
+from engine.catalog.unity_messages import MANAGED, V1_PROTOCOL, V1Commit
 from lakeui.api.unity.base import UnityView
 from lakeui.api.unity.credentials import expiry_ms, vend
 from lakeui.api.unity.errors import INVALID, NO_TABLE, REQUIREMENT, UnityError
@@ -66,7 +67,7 @@ class CatalogConfiguration(UnityView):
         versions = request.query_params.get("protocol-versions", "").split(",")
         if not any(version.strip().partition(".")[0] == "1" for version in versions):
             raise UnityError(INVALID, "This catalog speaks version 1.0 of the protocol.")
-        return Response({"endpoints": list(ENDPOINTS), "protocol-version": "1.0"})
+        return Response({"endpoints": list(ENDPOINTS), "protocol-version": V1_PROTOCOL})
 
 
 class DeltaStagingTableList(UnityView):
@@ -78,7 +79,7 @@ class DeltaStagingTableList(UnityView):
         return Response(
             {
                 "table-id": str(row.table_id),
-                "table-type": "MANAGED",
+                "table-type": MANAGED,
                 "location": location,
                 "storage-credentials": show_credentials(row.location, "READ_WRITE"),
                 "required-protocol": REQUIRED_PROTOCOL,
@@ -94,7 +95,7 @@ class DeltaTableList(UnityView):
         """Give a staged table its name. Its definition is that of version 0 in its log."""
         self.require("maintain")
         body = read_body(request.data)
-        if read_text(body, "table-type") != "MANAGED":
+        if read_text(body, "table-type") != MANAGED:
             raise UnityError(INVALID, "This catalog has managed tables only.")
         above = self.find_schema(catalog, schema)
         full_name = f"{above}.{read_text(body, 'name')}"
@@ -129,7 +130,7 @@ class DeltaTableDetail(UnityView):
             raise UnityError(INVALID, f"{what} Changes of a managed table come with its commit.")
         self.commit(
             row,
-            read_commit(commit.get("commit"), kebab=True) if commit else None,
+            read_commit(commit.get("commit"), V1Commit) if commit else None,
             read_number(published, "latest-published-version") if published else None,
         )
         row.refresh_from_db()
@@ -186,8 +187,9 @@ def show_loaded(row: ManagedTable) -> dict[str, Any]:
     named = answer.commits[-(answer.latest_version - row.published_version + _NAMED_AFTER) :]
     return {
         "metadata": show_metadata(row),
-        "commits": [show_commit(commit, kebab=True) for commit in named[::-1]],
+        "commits": [show_commit(commit, V1Commit) for commit in named[::-1]],
         "latest-table-version": answer.latest_version,
+        "permitted-maintenance": row.permitted,
     }
 
 

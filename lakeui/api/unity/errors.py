@@ -18,10 +18,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine import errors as engine_errors
+from engine.catalog.unity_messages import BASE_PATH
 from lakeui.catalog.managed_tables import CatalogNameTakenError
 from lakeui.monitoring.audit import record_refusal
 
-PREFIX = "/api/2.1/unity-catalog/"
+PREFIX = f"{BASE_PATH}/"
 V1 = f"{PREFIX}delta/v1/"
 logger = logging.getLogger(__name__)
 

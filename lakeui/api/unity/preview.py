@@ -6,6 +6,7 @@ from django.db.models import ProtectedError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.catalog.unity_messages import DELTA, MANAGED, PreviewCommitInfo
 from lakeui.api.unity.base import UnityView, read_id, unquote
 from lakeui.api.unity.credentials import expiry_ms, vend
 from lakeui.api.unity.errors import DENIED, INVALID, NOT_FOUND, REFUSED, UNIMPLEMENTED, UnityError
@@ -117,7 +118,7 @@ class ManagedTableList(UnityView):
         self.require("maintain")
         body = read_body(request.data)
         kind = (read_text(body, "table_type"), read_text(body, "data_source_format"))
-        if kind != ("MANAGED", "DELTA"):
+        if kind != (MANAGED, DELTA):
             what = "This catalog has managed Delta tables only. Register others in the dashboard."
             raise UnityError(UNIMPLEMENTED, what)
         schema = self.find_schema(read_text(body, "catalog_name"), read_text(body, "schema_name"))
@@ -160,7 +161,9 @@ class CommitList(UnityView):
         answer = list_commits(row, first, last)
         return Response(
             {
-                "commits": [show_commit(commit) for commit in answer.commits[::-1]],
+                "commits": [
+                    show_commit(commit, PreviewCommitInfo) for commit in answer.commits[::-1]
+                ],
                 "latest_table_version": max(answer.latest_version, 0),
             }
         )
@@ -169,7 +172,7 @@ class CommitList(UnityView):
         body = read_body(request.data)
         row = self._find(body)
         said = body.get("commit_info")
-        commit = None if said is None else read_commit(said)
+        commit = None if said is None else read_commit(said, PreviewCommitInfo)
         published = read_number(body, "latest_backfilled_version", optional=True)
         if commit is None and published is None:
             raise UnityError(INVALID, "Send commit_info or latest_backfilled_version.")

@@ -1,17 +1,31 @@
-"""The shapes of Unity Catalog's REST API: what a row is on the wire, and what a body says."""
+"""The shapes of Unity Catalog's REST API: what a row is on the wire, and what a body says.
 
-import json
-from collections.abc import Iterator, Mapping
+Messages that the engine's client has too are in `engine.catalog.unity_messages`.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from engine.actions.table import Metadata
 from engine.catalog.catalog import RatifiedCommit
+from engine.catalog.unity_messages import (
+    DELTA,
+    MANAGED,
+    PreviewCommitInfo,
+    V1Commit,
+    list_unity_columns,
+    schema_to_v1,
+)
+from engine.log.management import UNITY_TABLE_ID
+from engine.schema.types import parse_schema
 from engine.storage.uri import local_path
 from lakeui.api.unity.errors import INVALID, UnityError
 from lakeui.managed.models import ManagedCatalog, ManagedSchema, ManagedTable, ReservedTable
 
-TABLE_ID = "io.unitycatalog.tableId"
 REQUIRED_PROTOCOL = {
     "min-reader-version": 3,
     "min-writer-version": 7,
@@ -22,22 +36,7 @@ SUGGESTED_PROTOCOL = {
     "reader-features": ["deletionVectors", "v2Checkpoint"],
     "writer-features": ["deletionVectors", "domainMetadata", "rowTracking", "v2Checkpoint"],
 }
-_COMMIT_FIELDS = {  # of the preview; v1 has hyphens
-    "version": "version",
-    "timestamp": "timestamp_ms",
-    "file_name": "file_name",
-    "file_size": "size_bytes",
-    "file_modification_timestamp": "modified_ms",
-}
-_KEBAB = {
-    "elementType": "element-type",
-    "containsNull": "contains-null",
-    "keyType": "key-type",
-    "valueType": "value-type",
-    "valueContainsNull": "value-contains-null",
-}
-_TYPE_NAMES = {"integer": "INT", "timestamp_ntz": "TIMESTAMP_NTZ"}
-_TYPE_TEXTS = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+_MAX_NUMBER = 2**63
 
 
 def read_body(data: Any) -> Mapping[str, Any]:
@@ -61,26 +60,28 @@ def read_number(body: Mapping[str, Any], field: str, *, optional: bool = False) 
     value = body.get(field)
     if value is None and optional:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
         raise UnityError(INVALID, f"{field} must be a whole number that is not negative.")
     return value
 
 
-def read_commit(said: Any, *, kebab: bool = False) -> RatifiedCommit:
-    """Return the commit of a request, in the preview's spelling or with hyphens."""
-    body = read_body(said)
-    values: dict[str, Any] = {}
-    for field, attribute in _COMMIT_FIELDS.items():
-        name = field.replace("_", "-") if kebab else field
-        read = read_text if field == "file_name" else read_number
-        values[attribute] = read(body, name)
-    return RatifiedCommit(**values)
+def read_commit(said: Any, kind: type[PreviewCommitInfo | V1Commit]) -> RatifiedCommit:
+    """Return the commit of a request."""
+    try:
+        commit = msgspec.convert(said, kind).to_commit()
+    except msgspec.ValidationError as error:
+        raise UnityError(INVALID, f"The commit is invalid: {error}.") from error
+    if (
+        max(commit.version, commit.size_bytes, commit.modified_ms, commit.timestamp_ms)
+        >= _MAX_NUMBER
+    ):
+        raise UnityError(INVALID, "The commit has a number of more than 63 bits.")
+    return commit
 
 
-def show_commit(commit: RatifiedCommit, *, kebab: bool = False) -> dict[str, Any]:
-    """Return a commit, in the preview's spelling or with hyphens."""
-    values = {field: getattr(commit, name) for field, name in _COMMIT_FIELDS.items()}
-    return {name.replace("_", "-"): value for name, value in values.items()} if kebab else values
+def show_commit(commit: RatifiedCommit, kind: type[PreviewCommitInfo | V1Commit]) -> Any:
+    """Return a commit."""
+    return msgspec.to_builtins(kind.from_commit(commit))
 
 
 def show_location(place: str) -> str:
@@ -114,17 +115,17 @@ def show_reserved(row: ReservedTable) -> dict[str, Any]:
 def show_table(row: ManagedTable) -> dict[str, Any]:
     """Return a table in the preview's shape."""
     catalog, schema, name = row.full_name.split(".")
-    metadata = row.definition.get("metaData")
-    declared = row.declared
+    metadata = _metadata(row)
+    columns = None if metadata is None else msgspec.to_builtins(list_unity_columns(metadata))
     return {
         "name": name,
         "catalog_name": catalog,
         "schema_name": schema,
-        "table_type": "MANAGED",
-        "data_source_format": "DELTA",
-        "columns": declared.get("columns", []) if metadata is None else list(_columns(metadata)),
+        "table_type": MANAGED,
+        "data_source_format": DELTA,
+        "columns": row.declared.get("columns", []) if columns is None else columns,
         "storage_location": show_location(row.location),
-        "comment": declared.get("comment") if metadata is None else metadata.get("description"),
+        "comment": metadata.description if metadata else row.declared.get("comment"),
         "properties": _properties(row),
         "owner": _name_of(row.created_by),
         "created_at": _ms(row.created_at),
@@ -136,16 +137,16 @@ def show_table(row: ManagedTable) -> dict[str, Any]:
 
 def show_metadata(row: ManagedTable) -> dict[str, Any]:
     """Return a table's metadata in the shape of v1."""
-    metadata = row.definition.get("metaData", {})
+    metadata = msgspec.convert(row.definition["metaData"], Metadata)
     return {
         "etag": f"{row.latest_version}",
-        "table-type": "MANAGED",
+        "table-type": MANAGED,
         "table-uuid": str(row.table_id),
         "location": show_location(row.location),
         "created-time": _ms(row.created_at),
         "updated-time": _ms(row.updated_at),
-        "columns": _kebab_type(_schema(metadata)),
-        "partition-columns": metadata.get("partitionColumns", []),
+        "columns": schema_to_v1(parse_schema(metadata.schema_string)),
+        "partition-columns": metadata.partition_columns,
         "properties": _properties(row),
         "last-commit-version": row.latest_version,
         "last-commit-timestamp-ms": row.timestamp_ms,
@@ -154,14 +155,14 @@ def show_metadata(row: ManagedTable) -> dict[str, Any]:
 
 def first_properties(table_id: str) -> dict[str, str]:
     """Return the properties of version 0 of a managed table."""
-    return {"delta.enableInCommitTimestamps": "true", TABLE_ID: table_id}
+    return {"delta.enableInCommitTimestamps": "true", UNITY_TABLE_ID: table_id}
 
 
 def _properties(row: ManagedTable) -> dict[str, str]:
     """Return a table's properties with its protocol, as clients look for it."""
     protocol = row.definition.get("protocol")
     if protocol is None:
-        return {**row.declared.get("properties", {}), TABLE_ID: str(row.table_id)}
+        return {**row.declared.get("properties", {}), UNITY_TABLE_ID: str(row.table_id)}
     features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     return {
         **row.definition["metaData"].get("configuration", {}),
@@ -171,63 +172,10 @@ def _properties(row: ManagedTable) -> dict[str, str]:
     }
 
 
-def _columns(metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield columns in the preview's shape."""
-    partitions = [name.lower() for name in metadata.get("partitionColumns", ())]
-    for position, field in enumerate(_schema(metadata)["fields"]):
-        kind, name = field["type"], field["name"]
-        column = {
-            "name": name,
-            "type_text": _type_text(kind),
-            "type_json": json.dumps(field),
-            "type_name": _type_name(kind),
-            "position": position,
-            "nullable": field.get("nullable", True),
-        }
-        if column["type_name"] == "DECIMAL":
-            precision, scale = kind[len("decimal(") : -1].split(",")
-            column |= {"type_precision": int(precision), "type_scale": int(scale)}
-        if isinstance(comment := field.get("metadata", {}).get("comment"), str):
-            column["comment"] = comment
-        if name.lower() in partitions:
-            column["partition_index"] = partitions.index(name.lower())
-        yield column
-
-
-def _schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    text = metadata.get("schemaString")
-    return json.loads(text) if text else {"type": "struct", "fields": []}
-
-
-def _type_name(kind: Any) -> str:
-    name = kind["type"] if isinstance(kind, Mapping) else kind.partition("(")[0]
-    return str(_TYPE_NAMES.get(name, name.upper()))
-
-
-def _type_text(kind: Any) -> str:
-    """Return a type as SQL."""
-    if not isinstance(kind, Mapping):
-        return str(_TYPE_TEXTS.get(kind, kind))
-    if kind["type"] == "array":
-        return f"array<{_type_text(kind['elementType'])}>"
-    if kind["type"] == "map":
-        return f"map<{_type_text(kind['keyType'])},{_type_text(kind['valueType'])}>"
-    if kind["type"] == "struct":
-        fields = (f"{field['name']}:{_type_text(field['type'])}" for field in kind["fields"])
-        return f"struct<{','.join(fields)}>"
-    return str(kind["type"])
-
-
-def _kebab_type(kind: Any) -> Any:
-    """Return a type with the names of v1; metadata of columns stay as they are."""
-    if isinstance(kind, list):
-        return [_kebab_type(inner) for inner in kind]
-    if not isinstance(kind, Mapping):
-        return kind
-    return {
-        _KEBAB.get(name, name): value if name == "metadata" else _kebab_type(value)
-        for name, value in kind.items()
-    }
+def _metadata(row: ManagedTable) -> Metadata | None:
+    """Return the table's metadata; None until its version 0 is read."""
+    said = row.definition.get("metaData")
+    return None if said is None else msgspec.convert(said, Metadata)
 
 
 def _show_named(row: ManagedCatalog | ManagedSchema) -> dict[str, Any]:

@@ -20,13 +20,6 @@ from tests.lakeui.managed.staged import SCHEMA, START_MS, add, first_commit, lin
 
 BASE = "/api/2.1/unity-catalog"
 TABLE = f"{BASE}/delta/v1/catalogs/lake/schemas/sales/tables"
-FIELDS = {
-    "file_name": "file_name",
-    "size_bytes": "file_size",
-    "modified_ms": "file_modification_timestamp",
-    "timestamp_ms": "timestamp",
-    "version": "version",
-}
 
 
 class UnityClient:
