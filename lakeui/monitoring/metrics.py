@@ -26,6 +26,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.turns import beat_seen_at
+from lakeui.managed.models import ManagedTable
 from lakeui.monitoring.alerting.watch import MOST, SYSTEM
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.deliveries import outboxes
@@ -70,6 +71,7 @@ class LakeCollector(Collector):
         yield from _jobs()
         yield _attention_items()
         yield from _outboxes()
+        yield from _catalog()
         yield from histograms()
 
 
@@ -241,6 +243,27 @@ def _outboxes() -> Iterator[Metric]:
         oldest.add_metric([outbox.name], age)
     yield waiting
     yield oldest
+
+
+def _catalog() -> Iterator[Metric]:
+    commits = CounterMetricFamily(
+        "lakeui_catalog_commits",
+        "Commits that clients proposed to the catalog, by its answer.",
+        labels=["table", "outcome"],
+    )
+    unpublished = GaugeMetricFamily(
+        "lakeui_catalog_unpublished_commits",
+        "Ratified commits that are not in the log yet.",
+        labels=["table"],
+    )
+    tables = ManagedTable.objects.filter(dropped_at=None).annotate(refused=Count("attempts"))
+    for table in tables.order_by("full_name"):
+        latest = max(table.latest_version, 0)
+        commits.add_metric([table.full_name, "ratified"], latest)
+        commits.add_metric([table.full_name, "refused"], table.refused)
+        unpublished.add_metric([table.full_name], latest - max(table.published_version, 0))
+    yield commits
+    yield unpublished
 
 
 def _workers() -> Metric:

@@ -8,6 +8,7 @@ from lakeui.catalog.managed_tables import open_location
 from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.models import Conflict
 from lakeui.managed.models import CommitAttempt, ManagedTable
+from lakeui.monitoring.metrics import exposition
 from tests.lakeui.managed.staged import add, lines, make_managed, propose, remove, stage
 from workers.managed import tend_catalog
 
@@ -113,3 +114,16 @@ def test_the_round_publishes_in_order_and_survives_a_log_with_another_commit(tab
     )
     assert [*published] == [1, 1]
     assert store.read("_delta_log/00000000000000000001.json") == FIRST
+
+
+def test_metrics_count_ratified_refused_and_unpublished_commits(table, store, user):
+    propose(table, stage(store, 2), user, SPARK)
+    with pytest.raises(VersionTakenError):
+        propose(table, stage(store, 2), user, SAIL)
+    lines_of = exposition().decode().splitlines()
+    for line in (
+        'lakeui_catalog_commits_total{outcome="ratified",table="lake.sales.orders"} 2.0',
+        'lakeui_catalog_commits_total{outcome="refused",table="lake.sales.orders"} 1.0',
+        'lakeui_catalog_unpublished_commits{table="lake.sales.orders"} 2.0',
+    ):
+        assert line in lines_of

@@ -4,7 +4,7 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import yaml
@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine.operations.execution import COMMIT
 from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.jobs.turns import renew_beat
+from lakeui.managed.models import ManagedTable
 from lakeui.monitoring.deliveries import outboxes
 from lakeui.monitoring.metrics import CHECK_STAGE, COMMIT_STAGE, exposition
 from lakeui.monitoring.models import LineageEvent
@@ -141,7 +142,8 @@ def test_a_scrape_costs_the_same_however_many_rows(django_assert_max_num_queries
     for n in range(15):
         table = make_table(f"t{n}")
         make_conflict(table, make_job(table))
-    with django_assert_max_num_queries(41):
+        ManagedTable.objects.create(table_id=UUID(int=n), mirror=table, location=f"{n}")
+    with django_assert_max_num_queries(42):
         exposition()
 
 
@@ -225,6 +227,7 @@ def list_documented_metrics():
 def list_exported_metrics():
     moments = {f"last_{what}_at": NOON for what in ("commit", "optimize", "vacuum")}
     table = make_table(mirror_error_code="X", **moments)
+    ManagedTable.objects.create(table_id=UUID(int=1), mirror=table)
     job = make_job(table)
     JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
     make_conflict(table, job)
