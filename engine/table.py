@@ -74,11 +74,10 @@ class DeltaTable:
                 `CatalogManagedTableError` if it needs its catalog.
             CatalogError: the catalog failed or refused.
         """
-        store = (
-            open_store(uri, storage_options)
-            if catalog is None
-            else open_catalog_store(catalog, uri, storage_options or {}, clock)
-        )
+        if catalog is None:
+            store = open_store(uri, storage_options)
+        else:
+            store, storage_options = open_catalog_store(catalog, uri, storage_options or {}, clock)
         snapshot = load_snapshot(store, allowed_roots=allowed_roots)
         return cls(
             store,
@@ -139,7 +138,7 @@ class DeltaTable:
         if catalog is None:
             store = open_store(uri, storage_options)
         else:
-            managed = stage_store(catalog, uri, storage_options or {}, clock)
+            managed, storage_options = stage_store(catalog, uri, storage_options or {}, clock)
             store, configuration = managed, build_properties(managed.table, configuration)
         if list_log_files(store):
             msg = f"There is already a Delta table at {store.root}."

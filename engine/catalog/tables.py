@@ -12,8 +12,8 @@ from engine.storage.uri import open_store
 
 def open_catalog_store(
     catalog: Catalog, name: str, storage_options: Mapping[str, str], clock: Clock | None
-) -> Store:
-    """Open the store of a catalog's table; a plain table is opened by its location.
+) -> tuple[Store, dict[str, str]]:
+    """Open the store of a catalog's table, with its options; a plain one by its location.
 
     Raises:
         RequestError: the name has not three parts.
@@ -21,13 +21,16 @@ def open_catalog_store(
         CatalogError: the catalog failed or refused.
     """
     table = catalog.resolve_table(CatalogTableName.parse(name))
-    files = _open_location(table, storage_options)
-    return ManagedStore(files, catalog, table, clock=clock) if table.is_managed else files
+    options = {**table.storage_options, **storage_options}
+    files = open_store(table.location, options)
+    if not table.is_managed:
+        return files, options
+    return ManagedStore(files, catalog, table, clock=clock), options
 
 
 def stage_store(
     catalog: Catalog, name: str, storage_options: Mapping[str, str], clock: Clock | None
-) -> ManagedStore:
+) -> tuple[ManagedStore, dict[str, str]]:
     """Reserve the place of a new managed table. Its version 0 gives it its name.
 
     Raises:
@@ -35,8 +38,9 @@ def stage_store(
         RequestError, CatalogError: as in `open_catalog_store`.
     """
     table = catalog.stage_table(CatalogTableName.parse(name))
-    files = _open_location(table, storage_options)
-    return ManagedStore(files, catalog, table, clock=clock, is_staged=True)
+    options = {**table.storage_options, **storage_options}
+    files = open_store(table.location, options)
+    return ManagedStore(files, catalog, table, clock=clock, is_staged=True), options
 
 
 def build_properties(table: CatalogTable, properties: Mapping[str, str]) -> dict[str, str]:
@@ -49,7 +53,3 @@ def build_properties(table: CatalogTable, properties: Mapping[str, str]) -> dict
         **table.required_properties,
         "delta.enableInCommitTimestamps": "true",
     }
-
-
-def _open_location(table: CatalogTable, storage_options: Mapping[str, str]) -> Store:
-    return open_store(table.location, {**table.storage_options, **storage_options})

@@ -341,7 +341,7 @@ class _V1Api:
             name,
             staged.table_id,
             staged.location,
-            storage_options=_options_for(staged.location, staged.storage_credentials),
+            storage_options=find_options(staged.location, staged.storage_credentials),
             required_features=tuple(sorted({*required.reader_features, *required.writer_features})),
             required_properties={**properties, UNITY_TABLE_ID: staged.table_id},
         )
@@ -400,7 +400,7 @@ class _V1Api:
                 answer = self._server.ask(path, V1Credentials, operation=operation)
             except CatalogDeniedError:
                 continue
-            return _options_for(location, answer.storage_credentials)
+            return find_options(location, answer.storage_credentials)
         return {}
 
 
@@ -547,9 +547,10 @@ def _is_local(location: str) -> bool:
     return "://" not in location or location.startswith(("file:", "memory:"))
 
 
-def _options_for(location: str, credentials: Sequence[V1Credential]) -> dict[str, str]:
+def find_options(location: str, credentials: Sequence[V1Credential]) -> dict[str, str]:
     """Return the most specific credentials of a location as options of its store."""
-    fitting = [one for one in credentials if location.startswith(one.prefix.rstrip("/"))]
+    inside = f"{location.rstrip('/')}/"
+    fitting = [one for one in credentials if inside.startswith(f"{one.prefix.rstrip('/')}/")]
     best = max(fitting, key=lambda one: len(one.prefix), default=None)
     config = best.config if best else {}
     return {_OPTIONS[key]: value for key, value in config.items() if key in _OPTIONS and value}

@@ -249,6 +249,54 @@ def test_a_staged_file_whose_write_was_repeated_is_the_one_that_is_proposed(mode
     assert _files(table, f"{LOG}/_staged_commits") == {commit.file_name}
 
 
+class NameTaken(RepeatedWrite):
+    """Files in which another client has the first staged name."""
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        if "_staged_commits" in path and not [*self.inner.list_from(f"{LOG}/_staged_commits", "")]:
+            self.inner.put_if_absent(path, b"of another client")
+        self.inner.put_if_absent(path, data)
+
+
+def test_a_staged_name_that_another_client_has_is_left_alone(model):
+    table = _new(model)
+    table.store.files = NameTaken(table.store.files)
+    append(table, "a")
+    (commit,) = model.tables[table.store.table.table_id].ratified.values()
+    others = _files(table, f"{LOG}/_staged_commits") - {commit.file_name}
+    assert [table.store.files.read(f"{LOG}/_staged_commits/{name}") for name in others] == [
+        b"of another client"
+    ]
+    assert [add.path for add in table.snapshot().add_files()] == ["a"]
+
+
+class ForgetfulRegistrar:
+    """The model, whose answer about a new table's name is lost, once or always."""
+
+    def __init__(self, model: ModelCatalog, *, takes_effect: bool, lost: int) -> None:
+        self.model, self.takes_effect, self.lost = model, takes_effect, lost
+
+    def __getattr__(self, name: str):
+        return getattr(self.model, name)
+
+    def register_table(self, staged, first) -> None:
+        self.lost -= 1
+        if self.lost < 0 or self.takes_effect:
+            self.model.register_table(staged, first)
+        if self.lost >= 0:
+            raise StorageOutcomeUnknownError(NAME)
+
+
+def test_a_lost_answer_about_a_new_name_is_no_refusal():
+    for takes_effect in (True, False):
+        catalog = ForgetfulRegistrar(ModelCatalog(), takes_effect=takes_effect, lost=1)
+        table = _new(catalog, clock=FakeClock())
+        assert append(table, "a") == 1
+    catalog = ForgetfulRegistrar(ModelCatalog(), takes_effect=False, lost=99)
+    with pytest.raises(CommitOutcomeUnknownError):
+        _new(catalog, clock=FakeClock())
+
+
 def test_the_log_is_cleaned_only_with_the_catalogs_permission(model):
     expired = {"delta.logRetentionDuration": "interval 0 days", "delta.checkpointInterval": "2"}
     for permitted, is_kept in ((frozenset(), True), (frozenset({LOG_CLEANUP}), False)):

@@ -4,13 +4,19 @@ import json
 import random
 import threading
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from engine.actions.table import Metadata
 from engine.catalog.catalog import CatalogTableName
-from engine.catalog.unity import UnityCatalog
-from engine.catalog.unity_messages import list_unity_columns, schema_from_v1, schema_to_v1
+from engine.catalog.unity import UnityCatalog, find_options
+from engine.catalog.unity_messages import (
+    V1Credential,
+    list_unity_columns,
+    schema_from_v1,
+    schema_to_v1,
+)
 from engine.errors import (
     CatalogDeniedError,
     CatalogError,
@@ -153,6 +159,33 @@ def test_maintenance_that_a_server_permits_is_permitted(tmp_path):
             table.start_transaction().commit("REORG", even_if_empty=True)
         with pytest.raises(RequestError):
             catalog.read_versions([table.store.table] * 2)
+
+
+def test_credentials_of_the_catalog_are_those_of_the_table(model_with_credentials):
+    given = {"aws_region": "eu-central-1", "aws_session_token": "own"}
+    for table in (
+        DeltaTable.create(NAME, SCHEMA, catalog=model_with_credentials, storage_options=given),
+        DeltaTable.open(NAME, storage_options=given, catalog=model_with_credentials),
+    ):
+        assert table.storage_options == {**given, "aws_access_key_id": "key"}
+
+
+@pytest.fixture
+def model_with_credentials() -> ModelCatalog:
+    model = ModelCatalog()
+    stage = model.stage_table
+    options = {"aws_access_key_id": "key", "aws_session_token": "vended"}
+    model.stage_table = lambda name: replace(stage(name), storage_options=options)
+    return model
+
+
+def test_vended_credentials_become_options_of_a_store():
+    config = {"s3.access-key-id": "key", "s3.session-token": None, "other": "x"}
+    near = V1Credential("s3://lake/a/b", "READ", config)
+    far = V1Credential("s3://lake/", "READ", {"s3.access-key-id": "far"})
+    assert find_options("s3://lake/a/b/c", [far, near]) == {"aws_access_key_id": "key"}
+    assert find_options("s3://lake/a/bc", [far, near]) == {"aws_access_key_id": "far"}
+    assert find_options("s3://other/a", [far, near]) == {}
 
 
 def test_a_server_that_is_away_is_told():
