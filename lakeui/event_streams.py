@@ -123,7 +123,7 @@ class RequestsInTurn:
 
 
 def client_of(scope: Scope) -> bytes:
-    """Return what tells clients apart: the credentials, or the address of a visitor."""
+    """Return the key of a client: the credentials, or the address of a visitor."""
     headers = dict(scope["headers"])
     cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
     session = cookies.get(settings.SESSION_COOKIE_NAME, "").encode()
