@@ -130,6 +130,10 @@ CLIENTS = (
             "tests/spark/writers/test_stream.py",
         ),
         sdist="koheesio==0.11.1",
+        failures={
+            "test_delta_stream": "waits 20 seconds for a stream, whose Python workers start later on "
+            "a busy machine; not seen to pass"
+        },
     ),
     Client(
         "kedro-datasets",
@@ -155,7 +159,7 @@ CLIENTS = (
     ),
     Client(
         "dbt-spark",
-        ("dbt-core<1.11", "dbt-spark==1.11.0", "dbt-tests-adapter==1.20.0"),
+        ("dbt-spark==1.11.0", "dbt-core<1.11", "dbt-tests-adapter==1.20.0"),
         ("tests/functional/adapter",),
         sdist="dbt-spark==1.11.0",
         options=(
@@ -315,9 +319,7 @@ def load_run(client: Client, home: Path = HOME) -> ClientRun:
     """Return the outcome of the client's latest run."""
     outcome = home / f"{client.name}.xml"
     if not outcome.is_file():
-        return ClientRun(
-            client, hindrance=f"no outcome; {client.name}.txt has the output, if it ran"
-        )
+        return ClientRun(client, hindrance="no run to its end is recorded")
     return read_outcome(client, outcome.read_text("utf-8"))
 
 
@@ -417,8 +419,9 @@ def describe(runs: list[ClientRun]) -> str:
     for run in done:
         client = run.client
         counts = f"{len(run.passed)} | {len(run.passed) + len(run.failed)} | {len(run.skipped)}"
-        name = client.name if client.is_own else client.packages[0]
-        tests = ", ".join(f"`{test}`" for test in client.tests)
+        package = client.packages[0]
+        name = package if package.startswith(client.name) else client.name
+        tests = ", ".join(client.tests)  # without backticks, which mean modules of this repository
         source = client.sdist or client.repository or "this repository"
         lines.append(f"| {name} | {counts} | {tests} | {source} |")
     lines += ["", "These fail:", "", "| client | tests | reason |", "|---|---|---|"]

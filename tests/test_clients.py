@@ -36,7 +36,7 @@ def test_each_test_counts_once_and_each_failure_has_a_reason():
     )
     assert not run.is_explained
     text = describe([run, ClientRun(CLIENTS[0], hindrance="no index")])
-    assert "| mack==0.5.0 | 1 | 3 | 1 | `tests` | https://example.org/mack |" in text
+    assert "| mack==0.5.0 | 1 | 3 | 1 | tests | https://example.org/mack |" in text
     assert "| mack | `test_jvm[1]` | reads Scala objects |" in text
     assert "| mack | `test_teardown` | **not known** |" in text
     assert f"- {CLIENTS[0].name}: no index.\n" in text
