@@ -22,6 +22,8 @@ PLACES = (
     "tests/lakeui/catalog",
     "tests/lakeui/jobs",
     "tests/lakeui/conflicts",
+    "tests/lakeui/managed/test_ratification.py",
+    "tests/lakeui/managed/test_unity_api.py",
     "tests/lakeui/monitoring/test_alerting.py",
     "tests/lakeui/monitoring/test_metrics.py",
     "tests/lakeui/api/test_at_once.py",
@@ -34,7 +36,7 @@ NAMED = (  # of held tables those in which the database tells workers apart; no 
     "not any_history and not is_followed and not object_store and not ten_thousand"
     " and not real_table and not table_of_another_engine"
     " and not line_differences and not test_roots and not test_hours and (lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
-    " or test_alerting or test_metrics"
+    " or test_alerting or test_metrics or test_ratification or test_unity_api"
     " or test_reporting_programs)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
     " or test_scripts and (leads or lane))"
