@@ -81,6 +81,22 @@
     $("a", next).focus();
     next.scrollIntoView({ block: "nearest" });
   };
+  // In a grid, arrow keys move to the next link of the row, and to the same column of another row.
+  const turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const move = (link, [down, right]) => {
+    const cell = link.closest("td, th");
+    const row = cell.parentElement;
+    for (let at = cell.cellIndex + right, line = row; line; at += right) {
+      line = down < 0 ? line.previousElementSibling : down > 0 ? line.nextElementSibling : line;
+      if (!line?.cells[at]) return;
+      const next = $("a", line.cells[at]);
+      if (next) {
+        next.focus();
+        next.scrollIntoView({ block: "nearest", inline: "nearest" });
+        return;
+      }
+    }
+  };
   const follow = (selector) => {
     const link = $(selector);
     if (link) link.click();
@@ -105,6 +121,12 @@
     }
     if (typing(event.target)) return;
     const key = event.key;
+    const link = turn[key] && event.target.closest("table[data-grid] a");
+    if (link) {
+      event.preventDefault();
+      move(link, turn[key]);
+      return;
+    }
     if (Date.now() - afterG < 1200 && go[key]) {
       afterG = 0;
       event.preventDefault();

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import Count, QuerySet
+from django.utils import timezone
 from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
@@ -38,6 +39,7 @@ from lakeui.api.streaming import (
 from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.access import action_for_kind
 from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.hours import RANGES
 from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.filters import (
     JobFilter,
@@ -48,6 +50,7 @@ from lakeui.jobs.filters import (
 )
 from lakeui.jobs.models import Job, JobEvent, Schedule
 from lakeui.jobs.requests import request_job
+from lakeui.jobs.run_grid import RunRow, grid_of_schedules, grid_of_steps
 from lakeui.jobs.schedules import (
     change_schedule,
     create_schedule,
@@ -365,6 +368,58 @@ class TableScheduleList(TableScopedView, ListAPIView[Schedule]):
         where = reverse("api:schedule", kwargs={"schedule_id": schedule.pk}, request=request)
         body = ScheduleSerializer(schedule, context={"request": request}).data
         return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
+
+
+class RunCellSerializer(serializers.Serializer[Any]):
+    """A run, or its step. `took_ms` is null if it has not ended."""
+
+    job_id = serializers.UUIDField()
+    state = serializers.ChoiceField(choices=Job.State.choices)
+    created_at = serializers.DateTimeField()
+    took_ms = serializers.IntegerField(allow_null=True)
+
+
+class RunRowSerializer(serializers.Serializer[Any]):
+    """A schedule or a step of one. `runs` has null for a run without the step; the latest is last."""
+
+    name = serializers.CharField()
+    schedule_id = serializers.IntegerField(source="schedule.pk", allow_null=True, default=None)
+    runs = RunCellSerializer(many=True, source="cells", allow_null=True)
+
+
+class RunGridQuerySerializer(serializers.Serializer[Any]):
+    """The range, and the schedule whose steps are the rows."""
+
+    range = serializers.ChoiceField(choices=list(RANGES), default="7d")
+    schedule = serializers.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+
+
+class RunGrid(GenericAPIView[Schedule]):
+    """The latest 30 runs in the range: a row for each schedule, or for each step of one."""
+
+    queryset = Schedule.objects.none()
+    pagination_class = None
+
+    @extend_schema(
+        parameters=[RunGridQuerySerializer], responses={200: RunRowSerializer(many=True)}
+    )
+    def get(self, request: Request) -> Response:
+        query = parse_query(request, RunGridQuerySerializer)
+        since = RANGES[query["range"]].start(timezone.now())
+        schedules = schedules_to_list(visible_schedules(request.user))
+        if "schedule" in query:
+            rows = grid_of_steps(get_object_or_404(schedules, pk=query["schedule"]), since)
+        else:
+            rows = grid_of_schedules(list(schedules[:_MOST_ROWS]), since)
+        return Response([_render_row(row) for row in rows])
+
+
+_MOST_ROWS = 500
+
+
+def _render_row(row: RunRow) -> dict[str, Any]:
+    cells = [cell and RunCellSerializer(cell).data for cell in row.cells]
+    return {"name": row.name, "schedule_id": row.schedule and row.schedule.pk, "runs": cells}
 
 
 class ScheduleDetail(GenericAPIView[Schedule]):

@@ -9,13 +9,14 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from celery.schedules import ParseException, crontab
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Window
-from django.db.models.functions import RowNumber
+from django.db.models import OuterRef, Q, Subquery
 from django.utils import timezone
 
 from engine.commands.model import Command
@@ -46,7 +47,6 @@ _FIELDS = 5
 _IN_EVERY_MONTH = 28
 
 SHOWN = 10
-DAYS = 30
 MEETS_WITHIN = timedelta(hours=1)
 
 
@@ -348,15 +348,21 @@ def _time(minute: str, hour: str) -> str:
     return f"{int(hour):02d}:{int(minute):02d} UTC" if is_plain else ""
 
 
-def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
-    """Return the last jobs of each schedule by its id, oldest first: one query of recent days."""
-    numbered = Job.objects.filter(
-        schedule__in=[schedule.pk for schedule in schedules],
-        created_at__gte=timezone.now() - timedelta(days=DAYS),
-    ).annotate(
-        place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("created_at").desc())
-    )
-    latest = numbered.filter(place__lte=SHOWN).only(
+def latest_runs(
+    schedules: Iterable[Schedule], since: datetime, most: int = SHOWN
+) -> Mapping[int, list[Job]]:
+    """Return the last jobs of each schedule since then by its id, oldest first, in two queries.
+
+    An index finds where the last ones begin: a schedule of every minute has thousands before them.
+    """
+    of_schedule = Job.objects.filter(schedule=OuterRef("pk"), created_at__gte=since)
+    begin = of_schedule.order_by("-created_at").values("created_at")[most - 1 : most]
+    begins = Schedule.objects.filter(pk__in=[schedule.pk for schedule in schedules])
+    wanted = [
+        Q(schedule=pk, created_at__gte=moment or since)
+        for pk, moment in begins.order_by().values_list("pk", Subquery(begin))
+    ]
+    latest = Job.objects.filter(reduce(or_, wanted, Q(pk__in=()))).only(
         "schedule_id",
         "state",
         "dry_run",

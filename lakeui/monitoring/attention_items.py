@@ -114,7 +114,8 @@ def exclude_muted_pairs(
 ) -> dict[int, TableSums]:
     """Return the aborted writes of 24 hours by table, without those of muted statements."""
     left = {table: counts for table, counts in sums.items() if table}
-    for table, hidden in sum_pairs(muted.pairs or NONE, now - DAY).items():
+    hidden_sums = sum_pairs(muted.pairs, now - DAY) if muted.pairs else {}
+    for table, hidden in hidden_sums.items():
         if counts := left.get(table):
             aborted = counts.aborted - hidden.aborted
             left[table] = TableSums(aborted, 0, counts.wasted_ms - hidden.wasted_ms)

@@ -153,13 +153,13 @@ def _count_up_to_cap(rows: QuerySet[Any]) -> int:
     return int(rows.order_by()[: _MOST_COUNTED + 1].count())
 
 
-def range_of(request: HttpRequest) -> TimeRange:
-    """Return the range in the address that all panels of a page show; the first if it names none.
+def range_of(request: HttpRequest, preset: str = "24h") -> TimeRange:
+    """Return the range in the address that all panels of a page show; the preset if it names none.
 
     Raises:
         Http404: there is no such range.
     """
-    name = request.GET.get("range") or next(iter(RANGES))
+    name = request.GET.get("range") or preset
     if name not in RANGES:
         msg = "Unknown range."
         raise Http404(msg)

@@ -12,7 +12,7 @@ from lakeui.pages.conflicts import (
     fixes,
     repeated,
 )
-from lakeui.pages.jobs import job_form, jobs, schedules, streams
+from lakeui.pages.jobs import job_form, jobs, run_grid, schedules, streams
 from lakeui.pages.tables import (
     concurrency,
     eligibility,
@@ -82,6 +82,7 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/<int:pk>/trials/", fixes.conflict_trials, name="conflict-trials"),
     path("conflicts/<int:pk>/rerun/", fixes.conflict_rerun, name="conflict-rerun"),
     path("schedules/", schedules.schedule_list, name="schedule-list"),
+    path("schedules/runs/", run_grid.show_run_grid, name="run-grid"),
     path("schedules/new/", schedules.schedule_new, name="schedule-new"),
     path("schedules/<int:pk>/", schedules.schedule_change, name="schedule-change"),
     path("schedules/<int:pk>/edit/", schedules.schedule_edit, name="schedule-edit"),

@@ -38,6 +38,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "exceptions": "/conflicts/exceptions/",
         "search": "/search/?q=sales",
         "schedules": "/schedules/",
+        "run-grid": "/schedules/runs/?range=30d",
         "monitoring": "/monitoring/?ask=workers",
         "alerts": "/monitoring/alerts/",
         "discover": "/tables/discover/",

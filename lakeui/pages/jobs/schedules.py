@@ -32,7 +32,7 @@ from lakeui.jobs.schedules import (
     set_enabled,
 )
 from lakeui.pages.exports import CHUNK, export
-from lakeui.pages.listing import ListPage
+from lakeui.pages.listing import ListPage, range_of
 
 COLUMNS = {
     "name": lambda s: s.name,
@@ -93,7 +93,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
     listing = ListPage(
         request, ScheduleFilter(request.GET, schedules.order_by("next_due_at", "name"))
     )
-    reader = Reader(request.user)
+    reader, time_range, now = Reader(request.user), range_of(request, "30d"), timezone.now()
     if "export" in request.GET and listing.is_valid:
         rows = (redact_schedule(row, reader) for row in listing.rows.iterator(chunk_size=CHUNK))
         return export(rows, COLUMNS, request.GET["export"], "schedules")
@@ -102,11 +102,12 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "schedules": [redact_schedule(schedule, reader) for schedule in listing.page],
         "readable": {schedule.pk: reader.may_read(schedule) for schedule in listing.page},
         "next_runs": {schedule.pk: _next_runs(schedule.cron) for schedule in listing.page},
-        "runs": latest_runs(listing.page) if listing.is_valid else {},
+        "runs": latest_runs(listing.page, time_range.start(now)) if listing.is_valid else {},
         "neighbours": neighbours(listing.page) if listing.is_valid else {},
         "mine": {schedule.pk: _is_theirs(request, schedule) for schedule in listing.page},
         "to_remove": _find_schedule_to_remove(request, listing),
         "may_add": may(request.user, "write"),
+        "time_range": time_range,
         "twin": listing.twin("/api/v1/schedules/"),
     }
     return render(request, "jobs/schedules.html", context, status=listing.status)

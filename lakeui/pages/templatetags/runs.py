@@ -50,6 +50,12 @@ def share_of_longest(job: Job, jobs: Sequence[Job]) -> float | None:
     return 100 * spans[job.pk] / longest if longest and job.pk in spans else None
 
 
+@register.filter
+def pad_left(cells: Sequence[object], length: int) -> list[object]:
+    """Return the cells after so many empty ones that they end where the longest row ends."""
+    return [*[None] * (length - len(cells)), *cells]
+
+
 @register.simple_tag
 def task_cells(field: TaskField) -> SafeString:
     """Render the rectangles of a field of tasks."""

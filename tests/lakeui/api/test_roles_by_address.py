@@ -95,6 +95,8 @@ ROWS = [
     ("delete", "alerts/rules/1/", None, (401, 403, 403, 403, 403, 404)),
     ("get", "alerts/deliveries/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "schedules/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "schedules/runs/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "schedules/runs/?schedule={schedule}", None, (401, 404, 200, 200, 200, 200)),
     ("get", "schedules/{schedule}/", None, (401, 404, 200, 200, 200, 200)),
     ("patch", "schedules/{schedule}/", {"enabled": False}, (401, 404, 403, 403, 200, 200)),
     ("post", "schedules/{schedule}:run", None, (401, 404, 403, 403, 202, 202)),

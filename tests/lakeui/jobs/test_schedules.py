@@ -288,11 +288,13 @@ def test_the_last_runs_of_each_schedule_are_shown_oldest_first(nightly, table, o
     for hours in range(SHOWN + 3):
         job = Job.objects.create(table=table, kind="optimize", schedule=nightly)
         Job.objects.filter(pk=job.pk).update(created_at=now - timedelta(hours=hours))
-    runs = latest_runs([nightly, other])
+    runs = latest_runs([nightly, other], now - timedelta(days=30))
     moments = [job.created_at for job in runs[nightly.pk]]
     assert (len(moments), moments) == (SHOWN, sorted(moments))
     assert moments[-1] == now
     assert other.pk not in runs
+    assert len(latest_runs([nightly, other], now - timedelta(hours=2))[nightly.pk]) == 3
+    assert not latest_runs([], now)
 
 
 def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):

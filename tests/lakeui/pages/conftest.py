@@ -28,6 +28,7 @@ PAGES = {
     "preview": "/tables/{table}/preview/",
     "files": "/tables/{table}/files/",
     "schedules": "/schedules/",
+    "run grid": "/schedules/runs/",
     "explain": "/conflicts/explain/",
     "exceptions": "/conflicts/exceptions/",
     "monitoring": "/monitoring/",

@@ -21,6 +21,7 @@ ADDRESSES = {
     "/search/": "overview/search",
     "/glossary/": "overview/glossary",
     "/schedules/": "jobs/schedules",
+    "/schedules/runs/": "jobs/run_grid",
     "/audit/": "access/audit",
     "/tokens/": "access/tokens",
     "/sessions/": "access/sessions",
