@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.listing import refuse_all, refuse_unknown
+from lakeui.api.listing import parse_query, refuse_all, refuse_unknown
 from lakeui.api.serializers.monitoring import (
     AlertsSerializer,
     AttentionItemSerializer,
@@ -34,6 +34,7 @@ from lakeui.api.serializers.monitoring import (
 )
 from lakeui.api.table_views import require
 from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import RowRead
 from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
 from lakeui.jobs.turns import beat_seen_at
@@ -153,7 +154,9 @@ class MonitoringSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="The last sign of life of beat, which starts periodic tasks."
     )
     spark = SparkSerializer(allow_null=True)
-    hours = HourSerializer(many=True, help_text="The last 24 hours. The current hour is the last.")
+    hours = HourSerializer(
+        many=True, help_text="The hours of 24h, or the days in UTC of 7d and 30d; now is the last."
+    )
     mean_wait_ms = Int64Field(
         allow_null=True,
         help_text="Waiting time for a worker, of the latest 500 jobs of these hours.",
@@ -163,16 +166,22 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     unread_tables = serializers.IntegerField()
 
 
+class RangeQuerySerializer(serializers.Serializer[Any]):
+    """The time up to now in which the jobs ended."""
+
+    range = serializers.ChoiceField(choices=list(RANGES), default="24h")
+
+
 class Monitoring(APIView):
     """Alerts, workers, queues, Spark, jobs by the hour and the mirror's lag, now."""
 
-    @extend_schema(responses={200: MonitoringSerializer})
+    @extend_schema(parameters=[RangeQuerySerializer], responses={200: MonitoringSerializer})
     def get(self, request: Request) -> Response:
-        refuse_unknown(request, frozenset())
+        time_range = RANGES[parse_query(request, RangeQuerySerializer)["range"]]
         user, now = caller(request), timezone.now()
         muted = group_mutes(mutes_now(now))
         states = worker_states(user)
-        jobs = throughput(user, now)
+        jobs = throughput(user, now, time_range)
         tables = visible_tables(user)
         mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
         body = {

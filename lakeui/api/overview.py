@@ -234,7 +234,7 @@ class Overview(GenericAPIView[Any]):
                 {"pair": pair, "hour": hour, "wasted_ms": cost}
                 for (pair, hour), cost in day.cost_by_hour.items()
             ],
-            "cost_by_partition": partition_costs(user, now).rows[:_PARTITIONS],
+            "cost_by_partition": partition_costs(user, day.since).rows[:_PARTITIONS],
             "first_steps": first_steps(user),
         }
         return Response(OverviewSerializer(body).data)

@@ -14,13 +14,28 @@ from django.core.validators import MaxLengthValidator
 from django.db.models import Count, Q, QuerySet, TextField, Window
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
+from django.utils import timezone
 from django_filters.fields import IsoDateTimeField
 
 from engine.protocol.properties import SETTABLE_LEVELS
 from lakeui.catalog.health import Health
+from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 
 MAX_TEXT = 1000
+
+
+class RangeFilter(django_filters.ChoiceFilter):
+    """A span up to now, by its name."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(choices=[(name, name) for name in RANGES], **options)
+
+    def filter(self, rows: QuerySet[Any], name: str) -> QuerySet[Any]:
+        if name not in RANGES:
+            return rows
+        return rows.filter(**{f"{self.field_name}__gte": RANGES[name].start(timezone.now())})
+
 
 MAX_INT64 = 2**63 - 1
 BY_TABLE = "Table, by id or name"

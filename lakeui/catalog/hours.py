@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import CharField, Count, Func, QuerySet, Sum
-from django.db.models.functions import ExtractHour, TruncDate
+from django.db.models.functions import ExtractHour, Substr, TruncDate
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.models import Commit, CommitHour, Table
@@ -39,6 +39,11 @@ class TimeRange:
         """Return the start of the range."""
         return now - self.span
 
+    def column(self, field: str) -> Func:
+        """Return the hour or day of a time, in UTC, as text that `column_named` reads."""
+        length = len("2026-11-22") if self.step == _DAY else len("2026-11-22 09")
+        return Substr(UtcHour(field), 1, length)
+
     def columns(self, now: datetime) -> list[datetime]:
         """Return the hours or days of the range, in UTC; the first one may lie in it only partly."""
         first, step = self.column_of(self.start(now)), self.step
@@ -48,6 +53,11 @@ class TimeRange:
         """Return the start of the hour or day of a time."""
         hour = _hour(moment)
         return hour.replace(hour=0) if self.step == _DAY else hour
+
+
+def column_named(text: str) -> datetime:
+    """Return the start of an hour or a day from its text."""
+    return hour_named(text if " " in text else f"{text} 00")
 
 
 RANGES: Mapping[str, TimeRange] = {

@@ -14,13 +14,12 @@ from django.db import transaction
 from django.db.models import Count, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, TruncDate
 
-from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.hours import RANGES, TimeRange, column_named
 from lakeui.catalog.models import Table
 from lakeui.catalog.new_rows import add_sums, add_to
 from lakeui.conflicts.models import Conflict, ConflictDay
 from lakeui.conflicts.statements.pairs import find_pair, list_fixes
 
-DAY = timedelta(hours=24)
 AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
 """A pair, grouped by computed values.
 
@@ -87,21 +86,21 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
     return PairCosts(tuple(pairs))
 
 
-def cost_by_hour(
-    conflicts: QuerySet[Conflict], now: datetime
+def cost_by_column(
+    conflicts: QuerySet[Conflict], now: datetime, time_range: TimeRange = RANGES["24h"]
 ) -> Mapping[tuple[str, datetime], int]:
-    """Milliseconds wasted in the last 24 hours, by pair and full hour."""
+    """Milliseconds wasted in the range, by pair and by its hours or days."""
     aborted = conflicts.filter(
-        occurred_at__gte=now - DAY, kind__in=Conflict.ABORTED_KINDS
+        occurred_at__gte=time_range.start(now), kind__in=Conflict.ABORTED_KINDS
     ).order_by()
     rows = (
-        aborted.annotate(hour=UtcHour("occurred_at"))
-        .values_list(*AS_FOUND, "hour")
+        aborted.annotate(column=time_range.column("occurred_at"))
+        .values_list(*AS_FOUND, "column")
         .annotate(ms=Sum("wasted_ms"))
     )
     return {
-        (f"{current or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour_named(hour)): ms
-        for current, winner, hour, ms in rows
+        (f"{current or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", column_named(column)): ms
+        for current, winner, column, ms in rows
     }
 
 

@@ -23,6 +23,7 @@ from lakeui.catalog.filters import (
     MAX_INT64,
     CommitFilter,
     MomentFilter,
+    RangeFilter,
     TextFilter,
     filter_by_table,
 )
@@ -113,6 +114,7 @@ class ConflictFilter(django_filters.FilterSet):
     user = TextFilter(
         method="filter_user", label="Writer", help_text="Either writer, or the name of a pipeline"
     )
+    range = RangeFilter(field_name="occurred_at", label="Range")
     repeated = django_filters.NumberFilter(
         field_name="statement_pair",
         label="Pair of statements",

@@ -12,7 +12,14 @@ from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import BY_TABLE, MomentFilter, TextFilter, filter_by_table, table_ids
+from lakeui.catalog.filters import (
+    BY_TABLE,
+    MomentFilter,
+    RangeFilter,
+    TextFilter,
+    filter_by_table,
+    table_ids,
+)
 from lakeui.catalog.models import Table
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job, Schedule
@@ -49,6 +56,7 @@ class JobFilter(django_filters.FilterSet):
     schedule = django_filters.NumberFilter(
         field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
     )
+    range = RangeFilter(field_name="created_at", label="Range")
     since = MomentFilter(field_name="created_at", lookup_expr="gte", label="Requested at or after")
     until = MomentFilter(field_name="created_at", lookup_expr="lt", label="Requested before")
 

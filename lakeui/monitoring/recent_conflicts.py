@@ -192,14 +192,14 @@ class PartitionCosts:
     is_cut: bool
 
 
-def partition_costs(user: Person, now: datetime) -> PartitionCosts:
-    """Return the cost of visible conflicts by partition in 24 hours, in one query."""
-    return costs_by_partition(visible_conflicts(user), now)
+def partition_costs(user: Person, since: datetime) -> PartitionCosts:
+    """Return the cost of visible conflicts by partition since then, in one query."""
+    return costs_by_partition(visible_conflicts(user), since)
 
 
-def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
-    """Return the cost of some conflicts by partition, over the last 24 hours."""
-    aborted = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.ABORTED_KINDS)
+def costs_by_partition(conflicts: QuerySet[Conflict], since: datetime) -> PartitionCosts:
+    """Return the cost of some conflicts by partition, since then."""
+    aborted = conflicts.filter(occurred_at__gte=since, kind__in=Conflict.ABORTED_KINDS)
     selected = aborted.order_by("-occurred_at", "-id").values_list(
         "table_id",
         "table__name",

@@ -8,20 +8,18 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
-from django.db.models.functions import Substr
 
 from engine.conflict_facts import RemedyKind
 from engine.conflicts.explain.remedy_texts import TEXTS
 from engine.errors import RequestError
 from lakeui.catalog.access import Person, may
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.hours import RANGES, TimeRange, UtcHour, hour_named
+from lakeui.catalog.hours import TimeRange, column_named
 from lakeui.conflicts.filters import visible_pairs
 from lakeui.conflicts.models import Conflict, StatementPair
 from lakeui.monitoring.mutes import mutes_now
 
 _LEAST_CHANGE = 1.5  # of the earlier half; less is chance
-_DAY_LENGTH, _HOUR_LENGTH = 10, 13  # of a time as `UtcHour` has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,20 +128,18 @@ def _count_by_column(
     pairs: Collection[int], time_range: TimeRange, now: datetime
 ) -> tuple[Mapping[int, Counter[datetime]], Mapping[int, Counter[str]]]:
     """Count the conflicts of a few pairs by column of the range, and by named remedy."""
-    is_hourly = time_range is RANGES["24h"]
-    column = Substr(UtcHour("occurred_at"), 1, _HOUR_LENGTH if is_hourly else _DAY_LENGTH)
     conflicts = Conflict.objects.filter(
         statement_pair__in=list(pairs) or (0,),
         kind__in=Conflict.ABORTED_KINDS,
         occurred_at__gte=time_range.start(now),
     )
-    grouped = conflicts.order_by().annotate(column=column)
+    grouped = conflicts.order_by().annotate(column=time_range.column("occurred_at"))
     rows = grouped.values_list("statement_pair", "column", "fixes").annotate(n=Count("pk"))
     counts: defaultdict[int, Counter[datetime]] = defaultdict(Counter)
     fixes: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pair, text, kinds, n in rows:
         if pair is not None:
-            counts[pair][hour_named(text if is_hourly else f"{text} 00")] += n
+            counts[pair][column_named(text)] += n
             fixes[pair].update(dict.fromkeys(filter(None, kinds.split(",")), n))
     return counts, fixes
 

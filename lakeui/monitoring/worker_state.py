@@ -16,7 +16,7 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
 from lakeui.catalog.access import Person, may
-from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.hours import RANGES, TimeRange, column_named
 from lakeui.catalog.reads import live_reads
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, WorkerReport
@@ -193,19 +193,19 @@ def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
     )
 
 
-def throughput(user: Person, now: datetime) -> DayThroughput:
-    """Return the day's throughput, in two queries for any number of jobs."""
-    first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
-    ended = visible_jobs(user).filter(finished_at__gte=first).order_by()
+def throughput(user: Person, now: datetime, time_range: TimeRange = RANGES["24h"]) -> DayThroughput:
+    """Return the throughput of the range's hours or days, in two queries for any number of jobs."""
+    columns = time_range.columns(now)[1:]
+    ended = visible_jobs(user).filter(finished_at__gte=columns[0]).order_by()
     grouped = (
-        ended.annotate(hour=UtcHour("finished_at"))
+        ended.annotate(hour=time_range.column("finished_at"))
         .values_list("hour", "state")
         .annotate(n=Count("pk"))
     )
     counts: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
     for hour, state, n in grouped:
-        counts[hour_named(hour)][state] = n
-    hours = (_hour(first + timedelta(hours=place), counts) for place in range(HOURS))
+        counts[column_named(hour)][state] = n
+    hours = (_hour(start, counts) for start in columns)
     started = ended.filter(started_at__isnull=False).order_by("-finished_at")
     rows = started.values_list("created_at", "started_at")[:WAITS]
     waits = [_ms(began - asked) for asked, began in rows if began is not None]

@@ -20,6 +20,7 @@ from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.monitoring.worker_state import Workers, worker_count
 from lakeui.pages.access.account import read_watched_ids, theme_of, zone_of
+from lakeui.pages.listing import range_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,7 @@ class Frame:
     @property
     def range_query(self) -> str:
         """The query that keeps the range of this page on the next one; empty if it names none."""
-        name = self._request.GET.get("range")
-        return f"?range={name}" if name in RANGES else ""
+        return range_query(self._request)
 
     @cached_property
     def zone_name(self) -> str:

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
 from lakeui.catalog.access import visible_tables
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import MAX_ID_DIGITS, RangeFilter
 from lakeui.catalog.hours import RANGES, TimeRange
 from lakeui.catalog.models import Table
 
@@ -127,7 +127,8 @@ class ListPage:
     def _active(self) -> Iterator[ListFilter]:
         for name, one in self.filters.filters.items():
             values = [value for value in self._request.GET.getlist(name) if value]
-            if not values or name in _NOT_FILTERS:
+            is_filter = name not in _NOT_FILTERS or isinstance(one, RangeFilter)
+            if not values or not is_filter:
                 continue
             query = self._request.GET.copy()
             query.pop(name)
@@ -164,6 +165,12 @@ def range_of(request: HttpRequest, preset: str = "24h") -> TimeRange:
         msg = "Unknown range."
         raise Http404(msg)
     return RANGES[name]
+
+
+def range_query(request: HttpRequest) -> str:
+    """Return the query that keeps the range of this page on another; empty if it names none."""
+    name = request.GET.get("range")
+    return f"?range={name}" if name in RANGES else ""
 
 
 def one_table(request: HttpRequest) -> Table | None:

@@ -44,6 +44,7 @@ from lakeui.monitoring.operations import queues
 from lakeui.monitoring.recent_conflicts import day_of
 from lakeui.monitoring.worker_state import Hour, spark_sum, throughput, worker_states
 from lakeui.pages.errors import refuse_when_read_only
+from lakeui.pages.listing import range_of, range_query
 from lakeui.pages.overview import build_attention
 
 _LAGGING_SHOWN = 10
@@ -65,7 +66,7 @@ def monitoring(request: HttpRequest) -> HttpResponse:
     parts = {"parts": readiness(), "asked": True} if asks else {"asked": False}
     if is_fragment and asks:
         return render(request, "monitoring/_answers.html", parts)
-    context = _now(request) | parts | {"twin": "/api/v1/monitoring/"}
+    context = _now(request) | parts | {"twin": f"/api/v1/monitoring/{range_query(request)}"}
     context["may_see_alerts"] = may(request.user, "maintain")
     context["outboxes"] = outboxes() if context["may_see_alerts"] else ()
     template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
@@ -85,11 +86,11 @@ def cancel_person_read(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _now(request: HttpRequest) -> dict[str, Any]:
-    now = timezone.now()
+    now, time_range = timezone.now(), range_of(request)
     tables, reads = visible_tables(request.user), list_reads(request.user)
     states = worker_states(request.user)
     waiting = queues()
-    jobs = throughput(request.user, now)
+    jobs = throughput(request.user, now, time_range)
     mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
     lagging = list(mirrored.only("name", "version", "mirrored_at", "mirror_error")[:_LAGGING_SHOWN])
     _, needed = build_attention(request, now, day_of(request.user, now), _ITEMS)
@@ -107,6 +108,7 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "spark": spark_sum(states),
         "beat_seen_at": beat_seen_at(),
         "throughput": jobs,
+        "time_range": time_range,
         "chart": draw_outcomes(jobs.hours),
         "lagging": lagging,
         "unread": tables.filter(mirrored_at__isnull=True, mirror_error_code="").count(),

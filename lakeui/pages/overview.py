@@ -25,9 +25,11 @@ from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS, match_words
 from lakeui.catalog.glossary import TERMS
-from lakeui.catalog.hours import commits_since
+from lakeui.catalog.hours import RANGES, commits_since
 from lakeui.catalog.models import Table
 from lakeui.catalog.roles import Role
+from lakeui.conflicts.costs import cost_by_column
+from lakeui.conflicts.filters import visible_conflicts
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring import search as room
 from lakeui.monitoring.attention import CONDITIONS, Attention, WordedItem, attention
@@ -59,7 +61,6 @@ from lakeui.pages.charts.heat import draw_heat, draw_partition_heat
 from lakeui.pages.errors import refuse_when_read_only
 from lakeui.pages.table_head import TABS
 
-RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
 _A_LOOK = timedelta(minutes=30)  # pages within it belong to one visit
 _ROWS, _ITEMS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
@@ -93,7 +94,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         return render(request, "overview/_running.html", fragment)
     looks = _Looks(request)
     now = timezone.now()
-    since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
+    since = RANGES[looks.range_name].start(now) if looks.range_name in RANGES else looks.previous
     day = day_of(request.user, now)
     context = _activity_context(request, since, day)
     context |= _tables_context(request, day, now, context)
@@ -154,10 +155,15 @@ def _tables_context(
 
 def _heat(request: HttpRequest, day: ConflictsOfDay, now: datetime) -> dict[str, Any]:
     by = _one_of(request, "heat", HEATS, "hour")
+    heat_range = RANGES.get(request.GET.get("range", ""), RANGES["24h"])
+    shown = {"heat_by": by, "heat_range": heat_range}
     if by == "hour":
-        return {"heat_by": by, "heat": draw_heat(day.cost_by_hour, now)}
-    costs = partition_costs(request.user, now)
-    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
+        costs_by_column: Mapping[tuple[str, datetime], int] = day.cost_by_hour
+        if heat_range.name != "24h":
+            costs_by_column = cost_by_column(visible_conflicts(request.user), now, heat_range)
+        return shown | {"heat": draw_heat(costs_by_column, now, heat_range)}
+    costs = partition_costs(request.user, heat_range.start(now))
+    return shown | {"heat": draw_partition_heat(costs.rows), "costs": costs}
 
 
 def _one_of(request: HttpRequest, name: str, names: Collection[str], preset: str) -> str:

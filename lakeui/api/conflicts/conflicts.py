@@ -33,6 +33,7 @@ from lakeui.api.serializers.conflicts import (
 )
 from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.hours import RANGES
 from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import (
     ask_for_rows,
@@ -41,7 +42,7 @@ from lakeui.conflicts.conflict_detail.both_sides import (
     similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.rerun import LaterCommit, find_later_commit
-from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
+from lakeui.conflicts.costs import cost_by_column, cost_by_pair
 from lakeui.conflicts.filters import (
     ConflictFilter,
     prepare_list,
@@ -144,7 +145,7 @@ class ConflictList(ListAPIView[Conflict]):
 
 
 class ConflictCosts(GenericAPIView[Conflict]):
-    """The cost of the listed conflicts: by pair, by hour, by partition."""
+    """The cost of the listed conflicts: by pair, by partition, and by hour, or by day in UTC for `range` 7d and 30d."""
 
     queryset = Conflict.objects.none()
     serializer_class = ConflictCostsSerializer
@@ -154,12 +155,14 @@ class ConflictCosts(GenericAPIView[Conflict]):
     def get_queryset(self) -> QuerySet[Conflict]:
         return visible_conflicts(self.request.user)
 
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - narrowed by its query
+    def get(self, request: Request) -> Response:
         conflicts, now = self.filter_queryset(self.get_queryset()), timezone.now()
-        costs, partitions = cost_by_pair(conflicts), costs_by_partition(conflicts, now)
+        time_range = RANGES.get(request.query_params.get("range", ""), RANGES["24h"])
+        partitions = costs_by_partition(conflicts, time_range.start(now))
+        costs = cost_by_pair(conflicts)
         hours = [
             {"pair": pair, "hour": hour, "wasted_ms": ms}
-            for (pair, hour), ms in sorted(cost_by_hour(conflicts, now).items())
+            for (pair, hour), ms in sorted(cost_by_column(conflicts, now, time_range).items())
         ]
         body = {
             "total": costs.total,

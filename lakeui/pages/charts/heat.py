@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from lakeui.catalog.hours import RANGES, TimeRange
 from lakeui.catalog.units import format_duration
 from lakeui.monitoring.recent_conflicts import PartitionCost
 
-HOURS, _ROW = 24, 24
+_ROW, _DAY = 24, timedelta(days=1)
 _MAX_ROWS = 8
 _MAX_TOLD = 48  # cells in the table twin
 _MINUTE_MS = 60_000
@@ -48,24 +49,27 @@ class HeatMap:
     unit: str
 
 
-def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> HeatMap | None:
-    """Draw `cost_ms` by (pair of operations, full hour) in the 24 hours before `end`."""
+def draw_heat(
+    cost_ms: Mapping[tuple[str, datetime], int],
+    end: datetime,
+    time_range: TimeRange = RANGES["24h"],
+) -> HeatMap | None:
+    """Draw `cost_ms` by (pair of operations, hour or day) in the range before `end`."""
     totals: Counter[str] = Counter()
     for (pair, _), cost in cost_ms.items():
         totals[pair] += cost
     names = tuple(pair for pair, _ in totals.most_common(_MAX_ROWS))
     if not names:
         return None
-    first = end.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
-    hours = [first + timedelta(hours=i) for i in range(HOURS)]
+    columns = time_range.columns(end)[1:]
     highest = max(cost_ms.values(), default=0) or 1
     height = len(names) * _ROW
     labels = tuple(
-        ((i + 0.5) * 100 / HOURS, f"{timezone.localtime(hour):%H}")
-        for i, hour in enumerate(hours)
-        if timezone.localtime(hour).hour % 3 == 0
+        ((i + 0.5) * 100 / len(columns), label)
+        for i, column in enumerate(columns)
+        if (label := _label_column(column, time_range, i))
     )
-    cells = tuple(_cells(names, hours, cost_ms, highest))
+    cells = tuple(_cells(names, columns, cost_ms, highest, time_range))
     told = sorted(
         ((pair, hour, cost) for (pair, hour), cost in cost_ms.items() if cost),
         key=lambda entry: (entry[1], entry[2]),
@@ -76,18 +80,30 @@ def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> Hea
     )
 
 
+def _label_column(start: datetime, time_range: TimeRange, place: int) -> str:
+    """Return the label below a column: every third hour, every day of a week, every third day."""
+    if time_range.step < _DAY:
+        local = timezone.localtime(start)
+        return f"{local:%H}" if local.hour % 3 == 0 else ""
+    return f"{start.day} {start:%b}" if time_range.span <= 7 * _DAY or place % 3 == 0 else ""
+
+
 def _cells(
     names: Iterable[str],
-    hours: list[datetime],
+    columns: list[datetime],
     cost_ms: Mapping[tuple[str, datetime], int],
     highest: int,
+    time_range: TimeRange,
 ) -> Iterable[HeatMapCell]:
-    step, unit = 100 / HOURS, unit_of(highest)
+    step, unit = 100 / len(columns), unit_of(highest)
     for row, name in enumerate(names):
-        for i, hour in enumerate(hours):
-            cost = cost_ms.get((name, hour), 0)
+        for i, column in enumerate(columns):
+            cost = cost_ms.get((name, column), 0)
             heat = 0 if not cost else min(5, 1 + int(4 * cost / highest))
-            title = f"{name}, {timezone.localtime(hour):%H:%M %Z}: {format_duration(cost)}"
+            at = f"{timezone.localtime(column):%H:%M %Z}"
+            if time_range.step == _DAY:
+                at = f"{column.day} {column:%b} UTC"
+            title = f"{name}, {at}: {format_duration(cost)}"
             yield HeatMapCell(
                 i * step + 0.08,
                 row * _ROW,

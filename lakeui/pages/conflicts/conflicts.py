@@ -12,7 +12,8 @@ from django.utils import timezone
 from engine.conflicts.decide.checker import CHECKS
 from engine.conflicts.explain.exceptions import GUIDES, SUBCLASS_MEANINGS, TRANSACTIONS_ELSEWHERE
 from lakeui.catalog.command_tables import Reader
-from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
+from lakeui.catalog.hours import RANGES
+from lakeui.conflicts.costs import cost_by_column, cost_by_pair
 from lakeui.conflicts.filters import (
     ConflictFilter,
     prepare_list,
@@ -79,6 +80,7 @@ def _list_context(request: HttpRequest, listing: ListPage) -> dict[str, Any]:
     return {
         "listing": listing,
         "table": table,
+        "time_range": RANGES.get(request.GET.get("range", "")),
         "head": table_head(request, table, "conflicts") if table else None,
         "sums": sums,
         "aborted_count": sums.aborted + sums.reported,
@@ -92,15 +94,18 @@ def _list_context(request: HttpRequest, listing: ListPage) -> dict[str, Any]:
 
 
 def _heat(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
-    """Return the cost of the last day's conflicts, by hour or partition."""
+    """Return the cost of the conflicts of the range, by hour or day, or by partition."""
     by, now = request.GET.get("heat", HEATS[0]), timezone.now()
     if by not in HEATS:
         msg = "Cost is shown by hour or by partition."
         raise Http404(msg)
+    heat_range = RANGES.get(request.GET.get("range", ""), RANGES["24h"])
+    shown = {"heat_by": by, "heat_range": heat_range}
     if by == "hour":
-        return {"heat_by": by, "heat": draw_heat(cost_by_hour(conflicts, now), now)}
-    costs = costs_by_partition(conflicts, now)
-    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
+        costs_by_column = cost_by_column(conflicts, now, heat_range)
+        return shown | {"heat": draw_heat(costs_by_column, now, heat_range)}
+    costs = costs_by_partition(conflicts, heat_range.start(now))
+    return shown | {"heat": draw_partition_heat(costs.rows), "costs": costs}
 
 
 @login_required

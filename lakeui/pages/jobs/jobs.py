@@ -17,6 +17,7 @@ from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.command_tables import Reader
+from lakeui.catalog.hours import RANGES
 from lakeui.jobs.cancel_retry import cancel_job, rerun_job
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.errors import NotPermittedError
@@ -75,6 +76,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "chips": _chips(request, counts),
         "costs": costs_of(listing.page) if listing.is_valid else {},
         "table": table,
+        "time_range": RANGES.get(request.GET.get("range", "")),
         "head": table_head(request, table, "jobs") if table and not _is_fragment(request) else None,
         "states": Job.State.choices,
         "kinds": sorted(COMMANDS),

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
+from lakeui.conflicts.costs import cost_by_column, cost_by_pair
 from lakeui.conflicts.models import Conflict
 from tests.lakeui.factories import make_conflict, make_table
 
@@ -42,7 +42,7 @@ def test_a_pair_counts_what_was_aborted_and_what_was_resolved_apart(costs):
 
 
 def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
-    hours = cost_by_hour(Conflict.objects.all(), NOW)
+    hours = cost_by_column(Conflict.objects.all(), NOW)
     assert sum(hours.values()) == 120_000
     assert {pair for pair, _ in hours} == {"MERGE × DELETE"}
 
