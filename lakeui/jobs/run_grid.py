@@ -29,9 +29,13 @@ class RunCell:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A schedule or a step, with its runs in order; None where a run had no such step."""
+    """A schedule or a step, with its runs in order; None where a run had no such step.
+
+    `kind` is the statement's. `schedule` is None for a step.
+    """
 
     name: str
+    kind: str
     schedule: Schedule | None
     cells: tuple[RunCell | None, ...]
 
@@ -40,7 +44,7 @@ def grid_of_schedules(schedules: Sequence[Schedule], since: datetime) -> list[Ru
     """Return a row for each schedule, the latest run last."""
     runs = latest_runs(schedules, since, MOST)
     return [
-        _row(schedule.name, schedule, map(_cell_of_run, runs.get(schedule.pk, ())))
+        _row(schedule.name, schedule.kind, schedule, map(_cell_of_run, runs.get(schedule.pk, ())))
         for schedule in schedules
     ]
 
@@ -51,10 +55,16 @@ def grid_of_steps(schedule: Schedule, since: datetime) -> list[RunRow]:
     stages = _load_stages(jobs)
     names = dict.fromkeys(name for stages_by_name in stages.values() for name in stages_by_name)
     steps = (
-        _row(name, None, [_cell_of_step(job, stages[job.pk].get(name)) for job in jobs])
+        _row(
+            name,
+            schedule.kind,
+            None,
+            [_cell_of_step(job, stages[job.pk].get(name)) for job in jobs],
+        )
         for name in names
     )
-    return [_row(schedule.name, schedule, map(_cell_of_run, jobs)), *steps]
+    first = _row(schedule.name, schedule.kind, schedule, map(_cell_of_run, jobs))
+    return [first, *steps]
 
 
 def _load_stages(jobs: Iterable[Job]) -> Mapping[UUID, dict[str, JobStage]]:
@@ -84,7 +94,9 @@ def _cell_of_step(job: Job, stage: JobStage | None) -> RunCell | None:
     return RunCell(job.pk, Job.State.SUCCEEDED, job.created_at, stage.took_ms)
 
 
-def _row(name: str, schedule: Schedule | None, cells: Iterable[RunCell | None]) -> RunRow:
+def _row(
+    name: str, kind: str, schedule: Schedule | None, cells: Iterable[RunCell | None]
+) -> RunRow:
     """Return a row whose longest run has the longest bar."""
     drawn = list(cells)
     longest = max((cell.took_ms or 0 for cell in drawn if cell), default=0) or 1
@@ -93,4 +105,4 @@ def _row(name: str, schedule: Schedule | None, cells: Iterable[RunCell | None]) 
                          100 * (cell.took_ms or 0) / longest)
         for cell in drawn
     )  # fmt: skip
-    return RunRow(name, schedule, tuple(shares))
+    return RunRow(name, kind, schedule, tuple(shares))

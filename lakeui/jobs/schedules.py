@@ -358,11 +358,11 @@ def latest_runs(
     of_schedule = Job.objects.filter(schedule=OuterRef("pk"), created_at__gte=since)
     begin = of_schedule.order_by("-created_at").values("created_at")[most - 1 : most]
     begins = Schedule.objects.filter(pk__in=[schedule.pk for schedule in schedules])
-    wanted = [
+    conditions = [
         Q(schedule=pk, created_at__gte=moment or since)
         for pk, moment in begins.order_by().values_list("pk", Subquery(begin))
     ]
-    latest = Job.objects.filter(reduce(or_, wanted, Q(pk__in=()))).only(
+    latest = Job.objects.filter(reduce(or_, conditions, Q(pk__in=()))).only(
         "schedule_id",
         "state",
         "dry_run",

@@ -40,6 +40,7 @@ def paths(story):
         f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
         f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE", f"{table}eligibility/",
         f"{table}what-if/", f"{table}files/", f"{table}preview/", "/audit/", "/tokens/", "/sessions/", "/schedules/", "/schedules/new/", "/monitoring/",
+        "/monitoring/?range=30d", "/conflicts/repeated/?range=30d", "/schedules/runs/?range=30d",
         "/conflicts/explain/", "/jobs/", f"/jobs/{story.running.pk}/",
         f"/jobs/new/?table={story.orders.pk}", f"/jobs/new/?table={story.orders.pk}&kind=append",
         "/conflicts/", f"/conflicts/{story.conflict.pk}/", f"/conflicts/?table={story.orders.pk}",
@@ -232,6 +233,7 @@ def long_names(story):
         table=table, name="schedule-" * 20, kind="update", parameters=failed.parameters,
         cron="0 3 * * *", owner=writer, enabled=True,
     )  # fmt: skip
+    Job.objects.filter(pk=running.pk).update(schedule=schedule)
     paths = {name: path for name, path in PAGES.items() if name not in ("job log", "row diff")}
     keys = {"table": table.pk, "job": failed.pk, "conflict": conflict.pk}
     yield table, [path.format(**keys) for path in paths.values()] + [

@@ -18,11 +18,12 @@ from engine.operations.run import run
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.models import Preview, Table
-from lakeui.conflicts.models import ConflictTrials
+from lakeui.conflicts.models import ConflictTrials, StatementPair
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.spark_stages import SparkStage
 from lakeui.local_stack.login_links import make_link_token
+from lakeui.monitoring.models import Mute
 from tests.e2e.keyboard import Keyboard
 from tests.e2e.test_every_page import LEGIBLE, RULES
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
@@ -226,6 +227,45 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(overview_page, story):
     expect(page).to_have_url(re.compile("operation=DELETE"))
     page.get_by_role("button", name="Local").click()
     expect(page.get_by_role("button", name="UTC")).to_be_visible()
+
+
+def test_a_repeated_conflict_is_assigned_and_muted_where_it_is_listed(overview_page, story):
+    page = overview_page
+    page.goto("/conflicts/repeated/?range=7d")
+    row = page.locator("tr[id^=pair]").first
+    row.get_by_text("Change…").click()
+    row.get_by_label("Known").check()
+    row.get_by_label("Assignee").fill(story.owner.username)
+    row.get_by_label("Note").fill("see ticket 42")
+    row.get_by_role("button", name="Save").click()
+    expect(page).to_have_url(re.compile(r"range=7d#pair-\d+"))
+    expect(row).to_contain_text("known")
+    expect(row).to_contain_text("see ticket 42")
+    row.get_by_text("Change…").click()
+    row.get_by_label("Mute for").select_option("3")
+    row.get_by_role("button", name="Mute").click()
+    expect(row).to_contain_text("muted")
+    StatementPair.objects.update(is_known=False, assignee=None, note="")
+    Mute.objects.all().delete()
+
+
+def test_arrow_keys_move_in_the_grid_of_runs_from_a_schedule_to_its_steps(overview_page, story):
+    page = overview_page
+    page.goto("/schedules/runs/?range=30d")
+    page.get_by_role("link", name="orders nightly").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.locator("a.outcome:focus")
+    expect(first).to_have_attribute("title", re.compile("succeeded"))
+    before = first.get_attribute("href")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("a.outcome:focus")).not_to_have_attribute("href", before)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("a.outcome:focus")).to_have_attribute("href", before)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Runs of orders nightly").wait_for()
+    expect(page.get_by_role("rowheader").first).to_have_text("All steps")
+    expect(page.get_by_role("link", name="7 d")).to_have_attribute("href", re.compile("schedule="))
 
 
 def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(overview_page, story):

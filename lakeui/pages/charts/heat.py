@@ -47,6 +47,7 @@ class HeatMap:
     label_y: int
     costs: tuple[tuple[str, datetime, int], ...]
     unit: str
+    cell_width: float
 
 
 def draw_heat(
@@ -76,7 +77,14 @@ def draw_heat(
         reverse=True,
     )
     return HeatMap(
-        names, cells, labels, height + 20, height + 14, tuple(told[:_MAX_TOLD]), unit_of(highest)
+        names,
+        cells,
+        labels,
+        height + 20,
+        height + 14,
+        tuple(told[:_MAX_TOLD]),
+        unit_of(highest),
+        100 / len(columns) - 0.16,
     )
 
 

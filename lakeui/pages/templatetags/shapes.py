@@ -83,14 +83,14 @@ def spark_shapes(spark: Sparkline) -> SafeString:
 
 @register.simple_tag
 def heat_cells(heat: HeatMap) -> SafeString:
-    """Render a square per pair and hour: ink for cost, and its figure if there is one."""
-    return SafeString("".join(map(_heat_cell, heat.cells)))
+    """Render a cell per pair and column: ink for cost, and its figure if there is one."""
+    return SafeString("".join(_heat_cell(cell, heat.cell_width) for cell in heat.cells))
 
 
-def _heat_cell(cell: HeatMapCell) -> str:
+def _heat_cell(cell: HeatMapCell, width: float) -> str:
     square = (
         f'<rect class="heat-{cell.heat}" x="{format_position(cell.x)}" y="{cell.y}" '
-        'width="4.01%" height="22" rx="1"'
+        f'width="{format_position(width)}" height="22" rx="1"'
     )
     if not cell.text:
         return f"{square}/>"
