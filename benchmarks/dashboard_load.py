@@ -78,7 +78,8 @@ PAGES = {
     "load a file": ("/tables/upload/",),
     "glossary": ("/glossary/",),
     "audit": ("/audit/", "/audit/?act=0&since={since}", "/audit/?table={table}"),
-    "schedules": ("/schedules/",),
+    "schedules": ("/schedules/", "/schedules/runs/?range=30d"),
+    "repeated conflicts": ("/conflicts/repeated/", "/conflicts/repeated/?range=30d"),
     "monitoring": ("/monitoring/",),
     "search": ("/search/?q=table_0{digit}", "/search/?q=v{version}", "/search/?q=ConcurrentAppend"),
 }  # fmt: skip

@@ -50,7 +50,7 @@ from lakeui.jobs.filters import (
 )
 from lakeui.jobs.models import Job, JobEvent, Schedule
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.run_grid import RunRow, grid_of_schedules, grid_of_steps
+from lakeui.jobs.run_grid import GridRow, grid_of_schedules, grid_of_steps
 from lakeui.jobs.schedules import (
     change_schedule,
     create_schedule,
@@ -417,7 +417,7 @@ class RunGrid(GenericAPIView[Schedule]):
 _MOST_ROWS = 500
 
 
-def _render_row(row: RunRow) -> dict[str, Any]:
+def _render_row(row: GridRow) -> dict[str, Any]:
     cells = [cell and RunCellSerializer(cell).data for cell in row.cells]
     return {"name": row.name, "schedule_id": row.schedule and row.schedule.pk, "runs": cells}
 

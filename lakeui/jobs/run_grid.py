@@ -28,7 +28,7 @@ class RunCell:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class GridRow:
     """A schedule or a step, with its runs in order; None where a run had no such step.
 
     `kind` is the statement's. `schedule` is None for a step.
@@ -40,7 +40,7 @@ class RunRow:
     cells: tuple[RunCell | None, ...]
 
 
-def grid_of_schedules(schedules: Sequence[Schedule], since: datetime) -> list[RunRow]:
+def grid_of_schedules(schedules: Sequence[Schedule], since: datetime) -> list[GridRow]:
     """Return a row for each schedule, the latest run last."""
     runs = latest_runs(schedules, since, MOST)
     return [
@@ -49,7 +49,7 @@ def grid_of_schedules(schedules: Sequence[Schedule], since: datetime) -> list[Ru
     ]
 
 
-def grid_of_steps(schedule: Schedule, since: datetime) -> list[RunRow]:
+def grid_of_steps(schedule: Schedule, since: datetime) -> list[GridRow]:
     """Return a row for the runs of a schedule and for each step of their last attempts."""
     jobs = latest_runs([schedule], since, MOST).get(schedule.pk, [])
     stages = _load_stages(jobs)
@@ -96,7 +96,7 @@ def _cell_of_step(job: Job, stage: JobStage | None) -> RunCell | None:
 
 def _row(
     name: str, kind: str, schedule: Schedule | None, cells: Iterable[RunCell | None]
-) -> RunRow:
+) -> GridRow:
     """Return a row whose longest run has the longest bar."""
     drawn = list(cells)
     longest = max((cell.took_ms or 0 for cell in drawn if cell), default=0) or 1
@@ -105,4 +105,4 @@ def _row(
                          100 * (cell.took_ms or 0) / longest)
         for cell in drawn
     )  # fmt: skip
-    return RunRow(name, kind, schedule, tuple(shares))
+    return GridRow(name, kind, schedule, tuple(shares))

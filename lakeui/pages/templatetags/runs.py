@@ -5,20 +5,25 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django import template
+from django.urls import reverse_lazy
 from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from lakeui.catalog import units
 from lakeui.jobs.models import Job
+from lakeui.jobs.run_grid import GridRow, RunCell
 from lakeui.jobs.schedules import cron_in_words
 from lakeui.jobs.timeline import span_ms
 from lakeui.pages.jobs.run_steps import TaskField, label_of
 from lakeui.pages.moments import NOT_RECORDED
+from lakeui.pages.operations import family_of
+from lakeui.pages.templatetags.lake import sign
 
 register = template.Library()
 
 _SQL = re.compile(r"('(?:[^']|'')*')|(\b[A-Z]{2,}\b)")
+_JOBS = reverse_lazy("job-list")
 _PLAIN_WORDS = frozenset({"NULL", "TRUE", "FALSE", "UTC"})
 
 
@@ -50,10 +55,26 @@ def share_of_longest(job: Job, jobs: Sequence[Job]) -> float | None:
     return 100 * spans[job.pk] / longest if longest and job.pk in spans else None
 
 
-@register.filter
-def pad_left(cells: Sequence[object], length: int) -> list[object]:
-    """Return the cells after so many empty ones that they end where the longest row ends."""
-    return [*[None] * (length - len(cells)), *cells]
+@register.simple_tag
+def run_cells(row: GridRow, columns: int) -> SafeString:
+    """Render the runs of a row of the grid, after so many empty cells that all rows end alike."""
+    family = family_of(row.kind)
+    empty = "<td></td>" * (columns - len(row.cells))
+    cells = (_run_cell(cell, family) if cell else "<td></td>" for cell in row.cells)
+    return SafeString(empty + "".join(cells))
+
+
+def _run_cell(cell: RunCell, family: str) -> str:
+    """Render a run; a page has a thousand of them."""
+    title = f"{clock_words(cell.created_at)}: {outcome_word(cell.state)}"
+    if cell.took_ms is not None:
+        title += f", {units.format_duration(cell.took_ms)}"
+    return (
+        f'<td><a href="{_JOBS}{cell.job_id}/" class="outcome outcome-{cell.state} op-{family}" '
+        f'title="{escape(title)}">{sign(cell.state, cell.state)}<svg class="chart" width="100%" '
+        f'height="4" aria-hidden="true"><rect class="fill" width="{cell.share:.1f}%" height="4"/>'
+        "</svg></a></td>"
+    )
 
 
 @register.simple_tag
