@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 
 from engine.errors import VersionTakenError
 from lakeui.catalog.managed_tables import open_location
+from lakeui.catalog.mirror import refresh_table
 from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.models import Conflict
 from lakeui.managed.models import CommitAttempt, ManagedTable
@@ -127,3 +128,19 @@ def test_metrics_count_ratified_refused_and_unpublished_commits(table, store, us
         'lakeui_catalog_unpublished_commits{table="lake.sales.orders"} 2.0',
     ):
         assert line in lines_of
+
+
+def test_pages_show_the_refused_commit_with_its_winner_and_its_retry(table, store, user, client):
+    propose(table, stage(store, 2, rewrite(2, "a", "c", "id = 1")), user, SPARK)
+    lose(table, user, 2, rewrite(2, "a", "d", "id = 2"))
+    propose(table, stage(store, 3, rewrite(3, "c", "e", "id = 2")), user, SAIL)
+    tend_catalog()
+    refresh_table(table.mirror)
+    client.force_login(User.objects.create_superuser("root"))
+    page = client.get(f"/conflicts/{Conflict.objects.get().pk}/")
+    assert page.status_code == 200
+    assert SAIL in page.text
+    assert f"/tables/{table.mirror.pk}/history/3/" in page.text
+    for name in ("concurrency", "what-if", "history", "eligibility"):
+        page = client.get(f"/tables/{table.mirror.pk}/{name}/", follow=True)
+        assert page.status_code == 200, name
