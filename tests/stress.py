@@ -110,7 +110,7 @@ def _list_marked() -> Iterable[Part]:
         is_larger = _LARGER.search(text) is not None
         if is_larger or "mark.stress" in text or "one_in(" in text:
             name = path.relative_to(ROOT).as_posix()
-            alone = "spark" in text or "start_worker" in text
+            alone = any(word in text for word in ("spark", "start_worker", "STARVE_SECONDS"))
             marks = _HERE if is_larger else "stress"
             yield Part(f"`{name}`", name, (name, "-m", marks), alone=alone)
 

@@ -256,6 +256,7 @@ class Witness:
             number += 1
             CLOCK.pause(0.5)
         lost.join()
+        self._client.close()
 
     def _lose_messages(self, until_s: float) -> None:
         """Ask for a job, forget that its message was sent, and time the sweeper."""
@@ -302,6 +303,8 @@ def test_three_people_who_try_to_starve_the_rest_fail(installation):
     told = {"calm": calm.figures(), "under attack": under_attack.figures()}
     if path := os.environ.get("STARVE_REPORT"):
         Path(path).write_text(json.dumps(told, indent=1), "utf-8")
+    logs = [path for path in installation.home.glob("*.log") if "too many" in path.read_text()]
+    assert logs == [], "every process found a connection"
     assert told["under attack"]["unready"] == 0, told
     assert told["under attack"]["worst_lag_s"] <= 30, told
     assert told["under attack"]["page_p95_ms"] <= 500, told
