@@ -156,9 +156,18 @@ def _create_over(
         return Handle(spark, DeltaTable(open_store(existing.location))), OperationResult()
     if existing.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(definition.name)
-    if definition.location and real_place(definition.location) != real_place(existing.location):
-        raise LocationMismatchError(definition.name, definition.location, existing.location)
+    check_location(definition.name, definition.location, existing)
     return _create_at(spark, definition, existing.location, existing)
+
+
+def check_location(name: str, location: str, existing: CataloguedTable) -> None:
+    """Refuse to replace an existing table at another location; "" is any.
+
+    Raises:
+        LocationMismatchError: the table lies elsewhere.
+    """
+    if location and real_place(location) != real_place(existing.location):
+        raise LocationMismatchError(name, location, existing.location)
 
 
 def _create_named(
@@ -237,7 +246,7 @@ def _check_location(
     """
     uri = normalise_uri(definition.location)
     store = open_store(uri, storage_options(spark, uri, {}))
-    replaces = has_log and definition.replace
+    replaces = has_log and definition.replace and definition.clone is None
     if not replaces and next(iter(store.list_all()), None) is not None:
         raise OccupiedLocationError(definition.name, definition.location)
     if not columns.fields:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from engine.commands.model import Append, Create, DataFrameSource, Overwrite
 from engine.delta.creation import (
     NewTableDefinition,
+    check_location,
     create_table,
     has_table,
     register_name,
@@ -140,6 +141,8 @@ def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) ->
     if place is None:
         new_table(write, name, location)
         return
+    if write.mode == OVERWRITE:
+        check_location(name, location, place)
     _write_rows(write, open_existing(write, name, place), name)
 
 

@@ -407,3 +407,59 @@ def refuse_definitions(lake: Lake) -> None:
         lambda: api.create(spark).addColumn("a", "int").partitionedBy("z").tableName("d").execute(),
         lambda: spark.sql("DESCRIBE b"),
     )
+
+
+@program("DataFrame: saveAsTable and save where there is something")
+def save_over_tables(lake: Lake) -> None:
+    spark, rows, other = lake.spark, lake.frame((1, "a")), lake.frame((2,), schema="q int")
+    rows.write.format("delta").save(lake.path("x"))
+    rows.write.parquet(lake.path("files"))
+    for number, mode in enumerate(("error", "ignore", "append", "overwrite")):
+        for frame, place in ((rows, "x"), (other, "x"), (rows, "files"), (rows, f"new{number}")):
+            writer = frame.write.format("delta").mode(mode).option("path", lake.path(place))
+            name = f"t{number}_{place}_{frame.columns[0]}"
+            lake.attempt(
+                lambda writer=writer, name=name: writer.saveAsTable(name),
+                lambda name=name: spark.table(name),
+                lambda: lake.load("x"),
+                label=f"{mode} {frame.columns[0]} into {place}",
+            )
+    rows.write.format("delta").saveAsTable("m")
+    for mode in ("error", "ignore", "append", "overwrite"):
+        writer = rows.write.format("delta").mode(mode)
+        moved = rows.write.format("delta").mode(mode).option("path", lake.path("moved"))
+        lake.attempt(
+            lambda writer=writer: writer.saveAsTable("m"),
+            lambda writer=writer: writer.save(lake.path("files")),
+            lambda moved=moved: moved.saveAsTable("m"),
+            lambda: spark.table("m"),
+            label=f"{mode} again",
+        )
+
+
+@program("DataFrame: writeTo")
+def write_to_tables(lake: Lake) -> None:
+    spark, rows = lake.spark, lake.frame((1, "a"), (2, "b"))
+    more = lake.frame((3, "c", 1), schema="id int, v string, w int")
+    lake.attempt(
+        lambda: rows.writeTo("t").using("delta").replace(),
+        lambda: rows.writeTo("t").using("delta").create(),
+        lambda: rows.writeTo("t").using("delta").create(),
+        lambda: spark.table("t"),
+        lambda: rows.writeTo("t").using("delta").partitionedBy(F.col("v")).createOrReplace(),
+        lambda: spark.sql("SHOW PARTITIONS t"),
+        lambda: more.writeTo("t").append(),
+        lambda: more.writeTo("t").option("mergeSchema", "true").append(),
+        lambda: spark.table("t"),
+        lambda: rows.withColumn("v", F.lit("c")).writeTo("t").overwritePartitions(),
+        lambda: spark.table("t"),
+        lambda: rows.writeTo("t").overwrite(F.col("v") == "c"),
+        lambda: rows.writeTo("t").overwrite(F.lit(True)),
+        lambda: spark.table("t"),
+        lambda: (
+            rows.writeTo("t").using("delta").tableProperty("delta.appendOnly", "true").replace()
+        ),
+        lambda: spark.sql("SHOW TBLPROPERTIES t ('delta.appendOnly')"),
+        lambda: rows.writeTo("t").overwrite(F.lit(True)),
+        lambda: rows.writeTo("t").using("delta").createOrReplace(),
+    )

@@ -130,6 +130,36 @@ def test_rows_are_written_to_a_location_only_where_the_statement_replaces(lake, 
     lake.sql("DROP TABLE other")
 
 
+def test_a_clone_under_a_new_name_does_not_replace_the_table_at_its_location(lake, place):
+    lake.createDataFrame(NEW, "id int, p string").write.format("delta").saveAsTable("cloned")
+    for create in ("CREATE TABLE", "CREATE OR REPLACE TABLE", "CREATE TABLE IF NOT EXISTS"):
+        statement = f"{create} fresh SHALLOW CLONE cloned LOCATION '{place}'"
+        assert _code(lambda: lake.sql(statement)) == OCCUPIED  # noqa: B023
+        assert _rows(lake, place) == KEPT
+    assert not lake.catalog.tableExists("fresh")
+
+
+def test_a_table_is_replaced_where_it_is(lake, place, tmp_path):
+    frame = lake.createDataFrame(NEW, "id int, p string")
+    lake.sql(f"CREATE TABLE placed USING delta LOCATION '{place}'")
+    elsewhere = str(tmp_path / "elsewhere")
+
+    def save(where):
+        frame.write.format("delta").mode("overwrite").option("path", where).saveAsTable("placed")
+
+    def create(where):
+        columns = "(id INT, p STRING) USING delta"
+        lake.sql(f"CREATE OR REPLACE TABLE placed {columns} LOCATION '{where}'")
+
+    for replace in (save, create):
+        assert _code(lambda: replace(elsewhere)) == "DELTA_TABLE_LOCATION_MISMATCH"  # noqa: B023
+    assert rows_of(lake.table("placed")) == KEPT
+    save(place)
+    assert _rows(lake, place) == NEW
+    create(f"file:{place}/")
+    assert _rows(lake, place) == []
+
+
 def test_a_table_is_not_made_among_other_files(lake, tmp_path):
     (tmp_path / "notes.txt").write_text("a file of somebody's")
     for create in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
