@@ -102,7 +102,7 @@ class Installation:
         return False
 
     def sign_in(self, name: str) -> httpx.Client:
-        limits = httpx.Limits(max_connections=None)
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=2)  # uvicorn closes after 5 s
         client = httpx.Client(base_url=self.url, timeout=60, follow_redirects=True, limits=limits)
         page = client.get("/login/")
         token = client.cookies["csrftoken"]
