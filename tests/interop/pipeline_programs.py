@@ -463,3 +463,69 @@ def write_to_tables(lake: Lake) -> None:
         lambda: rows.writeTo("t").overwrite(F.lit(True)),
         lambda: rows.writeTo("t").using("delta").createOrReplace(),
     )
+
+
+@program("DataFrame: read again after changes")
+def read_again(lake: Lake) -> None:
+    spark, place = lake.spark, lake.path("t")
+    lake.frame((1, "a"), (2, "b")).write.format("delta").save(place)
+    spark.sql(f"CREATE TABLE t USING delta LOCATION '{place}'")
+    table = lake.api.DeltaTable.forName(spark, "t")
+    frames = {
+        "load": lake.load("t"),
+        "table": spark.table("t"),
+        "sql": spark.sql("SELECT id, v FROM t WHERE id > 0"),
+        "toDF": table.toDF(),
+        "pinned": spark.read.format("delta").option("versionAsOf", 0).load(place),
+        "pinned sql": spark.sql("SELECT * FROM t VERSION AS OF 0"),
+        "grouped": spark.table("t").groupBy("v").count(),
+        "joined": spark.table("t").join(lake.load("t").select("id"), "id"),
+    }
+    spark.table("t").createOrReplaceTempView("w")
+    frames["view"] = spark.table("w")
+    spark.table("t").createOrReplaceGlobalTempView(f"g_{lake.database}")
+    frames["global view"] = spark.table(f"global_temp.g_{lake.database}")
+    for change in (
+        "INSERT INTO t VALUES (3, 'c')",
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET v = 'z' WHERE id = 2",
+        "INSERT OVERWRITE t VALUES (7, 'q')",
+        "OPTIMIZE t",
+        "RESTORE t TO VERSION AS OF 1",
+        "ALTER TABLE t ADD COLUMNS (n INT)",
+        "INSERT INTO t VALUES (8, 'n', 1)",
+        "CREATE OR REPLACE TABLE t (v STRING, id INT) USING delta",
+        "CREATE OR REPLACE TABLE t (id BIGINT, v STRING) USING delta",
+        "CREATE OR REPLACE TABLE t (v STRING) USING delta",
+        "DROP TABLE t",
+    ):
+        spark.sql(change).collect()
+        for name, frame in frames.items():
+            lake.attempt(lambda frame=frame: frame.select("*"), label=f"{name} after {change}")
+
+
+@program("DataFrame: frames of the target in a write")
+def write_own_rows(lake: Lake) -> None:
+    spark = lake.spark
+    lake.frame((1, "a"), (2, "b")).write.format("delta").saveAsTable("t")
+    frame = spark.table("t")
+    frame.createOrReplaceTempView("own")
+    merge = "MERGE INTO t USING own s ON t.id = s.id + 1 WHEN NOT MATCHED THEN INSERT *"
+    lake.attempt(
+        lambda: spark.sql("INSERT INTO t VALUES (3, 'c')"),
+        lambda: spark.sql("INSERT INTO t SELECT id + 10, v FROM own"),
+        lambda: spark.table("t"),
+        lambda: spark.sql(merge),
+        lambda: spark.sql(merge),
+        lambda: spark.table("t"),
+        lambda: frame.where("id < 3").write.format("delta").mode("overwrite").saveAsTable("t"),
+        lambda: spark.table("t"),
+        lambda: spark.sql("DELETE FROM t WHERE id IN (SELECT max(id) FROM own)"),
+        lambda: spark.sql(
+            "UPDATE t SET v = 'x' WHERE EXISTS (SELECT 1 FROM own o WHERE o.id = t.id)"
+        ),
+        lambda: spark.table("t"),
+        lambda: frame.union(frame).write.format("delta").mode("append").saveAsTable("t"),
+        lambda: frame.writeTo("t").overwritePartitions(),
+        lambda: spark.table("t"),
+    )
