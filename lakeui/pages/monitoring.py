@@ -48,6 +48,7 @@ from lakeui.pages.listing import range_of, range_query
 from lakeui.pages.overview import build_attention
 
 _LAGGING_SHOWN = 10
+_LABEL_STEPS = {"24h": 3, "7d": 2, "30d": 6}  # columns from one label to the next
 _ITEMS = 20  # of each condition that needs attention
 
 _HEIGHT, _BASE = 96, 112
@@ -109,6 +110,7 @@ def _now(request: HttpRequest) -> dict[str, Any]:
         "beat_seen_at": beat_seen_at(),
         "throughput": jobs,
         "time_range": time_range,
+        "label_step": _LABEL_STEPS[time_range.name],
         "chart": draw_outcomes(jobs.hours),
         "lagging": lagging,
         "unread": tables.filter(mirrored_at__isnull=True, mirror_error_code="").count(),
