@@ -529,3 +529,100 @@ def write_own_rows(lake: Lake) -> None:
         lambda: frame.writeTo("t").overwritePartitions(),
         lambda: spark.table("t"),
     )
+
+
+@program("streams: joined with a table that changes")
+def join_stream(lake: Lake) -> None:
+    spark = lake.spark
+    for number in (1, 2, 3):
+        lake.frame((number,), schema="id int").write.format("delta").mode("append").save(
+            lake.path("in")
+        )
+    lake.frame((1, "a"), (2, "b")).write.format("delta").saveAsTable("names")
+    changes = {
+        0: "INSERT INTO names VALUES (3, 'c')",
+        1: "UPDATE names SET v = 'new' WHERE id = 3",
+        2: "ALTER TABLE names ADD COLUMNS (w INT)",
+        3: "INSERT INTO names VALUES (4, 'd', 1)",
+    }
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.write.format("delta").mode("append").save(lake.path("out"))
+        if number in changes:
+            spark.sql(changes[number])
+
+    def run(name: str) -> Callable[[], None]:
+        stream = (
+            spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(lake.path("in"))
+        )
+        joined = stream.join(spark.table("names"), "id").select("id", "v")
+        return lake.run_stream(joined.writeStream.foreachBatch(keep), name)
+
+    lake.attempt(run("a"), lambda: lake.load("out"))
+    lake.frame((4,), schema="id int").write.format("delta").mode("append").save(lake.path("in"))
+    lake.attempt(run("a"), lambda: lake.load("out"))
+    stream = spark.readStream.format("delta").load(lake.path("in"))
+    counted = spark.table("names").groupBy("v").count().withColumnRenamed("v", "k")
+    joined = stream.join(counted, F.lit(True)).select("id", "k", "count")
+    lake.attempt(
+        lake.run_stream(joined.writeStream.option("path", lake.path("counted")), "b", "counted"),
+        lambda: spark.table("counted"),
+        lambda: spark.sql("CREATE OR REPLACE TABLE names (id STRING, v INT) USING delta"),
+        run("c"),
+    )
+
+
+@program("streams: types that differ from the table's")
+def write_other_types(lake: Lake) -> None:
+    spark = lake.spark
+    lake.frame(("1", "a"), ("2", "b"), schema="id string, v string").write.format("delta").save(
+        lake.path("texts")
+    )
+    spark.sql("CREATE TABLE n (id INT, v STRING) USING delta")
+    spark.sql("CREATE TABLE big (id BIGINT, v STRING) USING delta")
+    spark.sql("CREATE TABLE flag (id BOOLEAN, v STRING) USING delta")
+    texts = spark.readStream.format("delta").load(lake.path("texts"))
+    for name, frame, target in (
+        ("text", texts, "n"),
+        ("bad text", texts.withColumn("id", F.lit("x")), "n"),
+        ("small", texts.withColumn("id", F.lit(1).cast("short")), "big"),
+        ("large", texts.withColumn("id", F.lit(2**40)), "n"),
+        ("flag", texts.withColumn("id", F.lit(1)), "flag"),
+        ("order", texts.select("v", F.lit(7).alias("id")), "n"),
+        ("case", texts.select(F.lit(8).alias("ID"), "v"), "n"),
+        ("date", texts.withColumn("id", F.current_date()), "n"),
+    ):
+        writer = frame.writeStream.format("delta")
+        lake.attempt(
+            lake.run_stream(writer, name, target),
+            lambda target=target: spark.table(target),
+            label=name,
+        )
+
+
+@program("DataFrame: managed tables whose directory has rows")
+def name_leftovers(lake: Lake) -> None:
+    spark, rows = lake.spark, lake.frame((1, "a"))
+    warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
+    place = f"{warehouse}/{lake.database}.db/kept"
+    rows.write.format("delta").save(place)
+    lake.frame((2, "b")).write.format("delta").saveAsTable("other")
+    columns = "(id INT, v STRING) USING delta"
+    builder = lake.api.DeltaTable.createOrReplace(spark).tableName("kept").addColumn("q", "int")
+    for act in (
+        lambda: spark.sql(f"CREATE TABLE kept {columns}"),
+        lambda: spark.sql(f"CREATE TABLE IF NOT EXISTS kept {columns}"),
+        lambda: spark.sql(f"CREATE OR REPLACE TABLE kept {columns}"),
+        lambda: spark.sql("CREATE TABLE kept USING delta AS SELECT 5 AS id"),
+        lambda: spark.sql("CREATE OR REPLACE TABLE kept USING delta AS SELECT 5 AS id"),
+        lambda: spark.sql("CREATE TABLE kept SHALLOW CLONE other"),
+        lambda: spark.sql("CREATE OR REPLACE TABLE kept SHALLOW CLONE other"),
+        lambda: builder.execute(),
+        lambda: rows.write.format("delta").saveAsTable("kept"),
+        lambda: rows.write.format("delta").mode("append").saveAsTable("kept"),
+        lambda: rows.write.format("delta").mode("overwrite").saveAsTable("kept"),
+    ):
+        lake.attempt(act, lambda: spark.read.format("delta").load(place))
+        spark.sql("DROP TABLE IF EXISTS kept")
+        if not Path(f"{place}/_delta_log").is_dir():
+            rows.write.format("delta").save(place)
