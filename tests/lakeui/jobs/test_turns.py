@@ -100,7 +100,7 @@ def test_the_turn_of_a_worker_that_died_expires_and_a_late_one_takes_nothing_fro
 
 def test_every_periodic_task_takes_turns():
     app.loader.import_default_modules()
-    for module in ("periodic_tasks", "mirror"):
+    for module in ("managed", "mirror", "periodic_tasks"):
         app.loader.import_task_module(f"workers.{module}")
     for entry in settings.CELERY_BEAT_SCHEDULE.values():
         run = app.tasks[entry["task"]].run
