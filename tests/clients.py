@@ -53,21 +53,21 @@ _SIZES = "expects the sizes of the Parquet files that Spark writes; this engine'
 
 
 class OutOfReachError(Exception):
-    """A client cannot be had here; the text is the reason, in one line."""
+    """A client cannot be installed or tested here; the message is the reason, in one line."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """One client: where its tests come from, which of them run, and why some fail.
+    """One client: the source of its tests, the tests to run, and the known reasons for failures.
 
     Attributes:
         packages: what pip installs for it, beside this repository's dependencies.
         sdist: the requirement whose source distribution has the tests.
-        repository: where the tests are, if no distribution has them.
-        directory: where the tests are run, inside the source distribution or checkout.
+        repository: the repository with the tests, if no distribution has them.
+        directory: the working directory, inside the source distribution or checkout.
         settings: environment variables of the run.
         spark: settings of Spark beside those of all clients.
-        additions: files of this repository by their place in that directory.
+        additions: files of this repository by their path in that directory.
         failures: the reasons of known failures, by the beginnings of their tests' names.
     """
 
@@ -85,13 +85,13 @@ class Client:
 
     @property
     def is_own(self) -> bool:
-        """Whether the tests are this repository's own."""
+        """Return True if the tests are this repository's own."""
         return not self.sdist and not self.repository
 
 
 @dataclass(frozen=True)
 class ClientRun:
-    """What became of a client's tests: their names by outcome."""
+    """The result of a client's tests: their names by outcome."""
 
     client: Client
     passed: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class ClientRun:
 
     @property
     def is_explained(self) -> bool:
-        """Whether every failure has a reason."""
+        """Return True if every failure has a reason."""
         return not any(self.reason(name).startswith("**") for name in self.failed)
 
 
@@ -280,7 +280,7 @@ OTHERS = {
 
 
 def run_client(client: Client, home: Path = HOME) -> ClientRun:
-    """Install a client and run its tests; what hinders it is part of the result."""
+    """Install a client and run its tests; if that is impossible, the result names the hindrance."""
     try:
         python = install_client(client, home)
         root = find_tests(client, home)
@@ -324,7 +324,7 @@ def load_run(client: Client, home: Path = HOME) -> ClientRun:
 
 
 def write_spark_defaults(client: Client, scratch: Path) -> None:
-    """Write the settings of the client's sessions, whose warehouse and metastore begin empty."""
+    """Write the settings of the client's sessions; their warehouse and metastore begin empty."""
     defaults = SPARK_DEFAULTS | client.spark | {"spark.sql.warehouse.dir": f"{scratch}/warehouse"}
     lines = (f"{name} {value}\n" for name, value in defaults.items())
     (scratch / "spark-defaults.conf").write_text("".join(lines), "utf-8")
@@ -367,7 +367,7 @@ def find_tests(client: Client, home: Path = HOME) -> Path:
     """Return the directory in which the client's tests run.
 
     Raises:
-        OutOfReachError: they are not published, and there is no checkout.
+        OutOfReachError: the tests are not published, and no checkout exists.
     """
     if client.is_own:
         return ROOT
@@ -421,7 +421,9 @@ def describe(runs: list[ClientRun]) -> str:
         counts = f"{len(run.passed)} | {len(run.passed) + len(run.failed)} | {len(run.skipped)}"
         package = client.packages[0]
         name = package if package.startswith(client.name) else client.name
-        tests = ", ".join(client.tests)  # without backticks, which mean modules of this repository
+        tests = ", ".join(
+            client.tests
+        )  # without backticks, because backticks mark modules of this repository
         source = client.sdist or client.repository or "this repository"
         lines.append(f"| {name} | {counts} | {tests} | {source} |")
     lines += ["", "These fail:", "", "| client | tests | reason |", "|---|---|---|"]
@@ -435,7 +437,7 @@ def describe(runs: list[ClientRun]) -> str:
 
 
 def write_section(text: str, page: Path = PAGE) -> None:
-    """Write a section of the page, in place of the one with the same title or at the end."""
+    """Write a section of the page: replace the section with the same title, or append it."""
     title = text.partition("\n")[0]
     before, _, rest = page.read_text("utf-8").partition(f"{title}\n")
     _, following, after = rest.partition("\n## ")

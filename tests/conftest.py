@@ -1,4 +1,4 @@
-"""Settings of every test: a home, a key and a database of its own, and nobody else's services.
+"""Settings of every test: a separate home, key and database, and no external services.
 
 They are set here, before Django loads, so that plain `pytest` works in a fresh clone. The database
 is SQLite in a file, because worker processes join it; `TEST_DATABASE_URL` names another one.
@@ -31,13 +31,13 @@ os.environ.update(
     DATABASE_URL=os.environ.get("TEST_DATABASE_URL", f"sqlite:///{_HOME / 'lakeui.sqlite3'}"),
 )
 
-# Spark's many small jobs end before a second compiler would have paid for itself; without one a JVM has
-# room for so little code that it sweeps for more after fifty tests
+# Spark's many small jobs end before a second compiler would pay for itself; without one, a JVM reserves
+# so little code cache that it has to flush it after fifty tests
 os.environ.setdefault(
     "JAVA_TOOL_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m",
 )
-os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel asks for one
+os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel requires it
 
 import django  # noqa: E402 - the environment comes first
 import hypothesis  # noqa: E402
@@ -79,9 +79,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 @receiver(post_migrate, sender=apps.get_app_config("catalog"))
 def make_role_groups(using: str, **_: object) -> None:
-    """As migrations leave them: a test that empties the database takes away what they made.
+    """Restore the groups that migrations create, because a test that empties the database removes them.
 
-    In one process such a test may come before others, where it is of a group that has one process.
+    Such a test may run before others in the same process, if its group has a process of its own.
     """
     for role in Role:
         Group.objects.using(using).get_or_create(name=role.label)
@@ -91,7 +91,7 @@ def make_role_groups(using: str, **_: object) -> None:
 def django_db_setup(
     django_test_environment: None, django_db_blocker: Any, django_db_modify_db_settings: None
 ) -> Iterator[None]:
-    """As pytest-django's, but that one process of a run migrates."""
+    """Set up the database as pytest-django does, but migrate in one process of a run only."""
     with django_db_blocker.unblock():
         databases = migrated.set_up_databases()
     yield
@@ -101,22 +101,22 @@ def django_db_setup(
 
 @pytest.fixture(scope="session", name="reference")
 def reference_directory() -> Path:
-    """The directory of the reference material; whoever asks for it is skipped where it is absent."""
+    """Return the directory of the reference material; skip the test if it is absent."""
     if not reference.DIRECTORY.is_dir():
         pytest.skip(reference.ABSENT)
     return reference.DIRECTORY
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what `-m reference` and `-m spark` choose: every test that asks for their fixture."""
+    """Apply the marks `reference` and `spark` to every test that uses the fixture of that name."""
     for name in {"reference", "spark"} & {*_fixtures_of(item)}:
         item.add_marker(name)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated requests are drawn as they are collected: only those that are run shall be.
+    """Select the generated requests to run, because they are drawn during collection.
 
-    Nothing of what is collected is garbage: looking for it takes an eighth of that time.
+    Collection leaves no garbage, and looking for it takes an eighth of the time.
     """
     Run.select(config.getoption("markexpr"))
     gc.disable()
@@ -126,13 +126,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Warm up two JVMs instead of one a process; begin with those that may take longest.
+    """Run Spark tests in two processes, so that only two JVMs warm up; start the slowest tests first.
 
-    A run on another database has the tests that use one, and of each its first case.
+    A run on another database keeps only the tests that use a database, and the first case of each.
 
-    Each other group (`xdist_group`) has one process too, and what its module starts, it starts once.
-    Those that share the test's database stay in the order that Django asks for. xdist 3.8 writes
-    its groups where pytest 9.2 no longer looks: this writes them where both do.
+    Each other group (`xdist_group`) also has one process, and its module starts its services once.
+    Tests that share the test's database stay in Django's order. xdist 3.8 writes its groups where
+    pytest 9.2 no longer looks: this writes them where both look.
     """
     yield
     if "TEST_DATABASE_URL" in os.environ:
@@ -152,9 +152,9 @@ def pytest_collection_modifyitems(
 
 
 def _seconds_given(item: pytest.Item) -> float:
-    """How long it may take: who may take minutes begins first, so that nobody is waited for in the end.
+    """Return the test's time limit: tests that may take minutes start first.
 
-    Whoever empties the database stays behind those that would miss what is in it.
+    A test that empties the database stays behind the tests that need its contents.
     """
     limit, database = item.get_closest_marker("timeout"), item.get_closest_marker("django_db")
     empties = "transactional_db" in _fixtures_of(item) or (database and database.kwargs)
@@ -178,9 +178,9 @@ def _fixtures_of(item: pytest.Item) -> list[str]:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: looking through it for garbage costs a fifth of the time.
+    """Freeze imported and collected objects: searching them for garbage costs a fifth of the time.
 
-    And one page makes more than the 700 objects after which it would be looked for.
+    Raise the threshold of 700 objects, because a single page exceeds it.
     """
     gc.enable()
     gc.collect()

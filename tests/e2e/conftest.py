@@ -33,7 +33,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def story(browser, django_test_environment, django_db_blocker):
-    """One lake for all journeys: each takes what another leaves alone."""
+    """Run one lake for all journeys; each journey uses rows that no other one touches."""
     with django_db_blocker.unblock():
         old = set_up_databases()
         with override_settings(PASSWORD_HASHERS=global_settings.PASSWORD_HASHERS):
@@ -58,9 +58,9 @@ def context(browser, address):
     opened.close()
 
 
-# What the console says where nothing is broken: a refused request is looked at by
-# its test, and leaving a page aborts its requests (htmx names every request that
-# came to no answer twice, first as afterRequest, then by its reason).
+# Console messages of an intact page: a test checks refused requests itself, and leaving
+# a page aborts its requests (htmx reports every request without an answer twice, first as
+# afterRequest, then by its reason).
 EXPECTED_LINES = ("Failed to load resource", "htmx:sendAbort", "htmx:afterRequest")
 
 
@@ -70,7 +70,7 @@ def is_expected(text):
 
 @pytest.fixture
 def page(context):
-    """A page that fails its test if the browser blocked or broke anything."""
+    """Yield a page; fail the test if the browser reports an error."""
     faults = []
     opened = context.new_page()
     opened.on("pageerror", lambda error: faults.append(str(error)))
@@ -88,7 +88,7 @@ def page(context):
 
 @pytest.fixture(scope="session")
 def session_key(story):
-    """Of a signed-in operator: the form is for the tests of the form."""
+    """Return the session of a signed-in operator; only the tests of the sign-in form use the form."""
     client = Client()
     client.force_login(User.objects.get(username="ops-oncall"))
     return client.session.session_key

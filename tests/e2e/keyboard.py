@@ -1,4 +1,4 @@
-"""A person without a mouse: everything is reached by Tab and pressed by Enter or Space."""
+"""A user without a mouse, who reaches everything by Tab and presses it by Enter or Space."""
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -6,13 +6,13 @@ _FAR = 400
 
 
 class Keyboard:
-    """The keys of a page."""
+    """Keyboard input to a page."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
 
     def reach(self, target: Locator) -> None:
-        """Tab until it has the focus; fails where Tab never gets there."""
+        """Press Tab until the element has the focus; fail if Tab never reaches it."""
         expect(target).to_be_visible()
         for _ in range(_FAR):
             if target.evaluate("element => element === document.activeElement"):
@@ -22,25 +22,25 @@ class Keyboard:
         raise AssertionError(msg)
 
     def follow(self, link: str, *, exact: bool = True, within: Locator | None = None) -> None:
-        """Open a link by its words."""
+        """Open a link by its text."""
         place = within or self.page
         self.reach(place.get_by_role("link", name=link, exact=exact).first)
         self.page.keyboard.press("Enter")
 
     def press(self, button: str, within: Locator | None = None) -> None:
-        """Press a button by its words."""
+        """Press a button by its text."""
         place = within or self.page
         self.reach(place.get_by_role("button", name=button, exact=True).first)
         self.page.keyboard.press("Enter")
 
     def type(self, label: str, text: str) -> None:
-        """Write into a field by its label, in place of what it holds."""
+        """Replace the content of a field, found by its label."""
         self.reach(self.page.get_by_label(label))
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(text)
 
     def choose(self, label: str, value: str) -> None:
-        """Choose among radio buttons by arrows: Tab reaches a group once."""
+        """Choose a radio button by the arrow keys; Tab reaches a group once."""
         group = self.page.locator(f"input[type=radio][name={label}]")
         self.reach(self.page.locator(f"input[type=radio][name={label}]:checked"))
         for _ in range(group.count()):
@@ -51,7 +51,7 @@ class Keyboard:
         raise AssertionError(msg)
 
     def keys(self, keys: str) -> None:
-        """Press one after the other, as shortcuts are: once the page's script listens."""
+        """Press keys one after the other, as for shortcuts, after the page's script has loaded."""
         self.page.wait_for_load_state()
         for key in keys:
             self.page.keyboard.press(key)

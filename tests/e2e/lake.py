@@ -1,4 +1,4 @@
-"""A server over a lake that tells a story, in a home that is gone afterwards."""
+"""A server over a lake with a sample history, in a temporary home."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from tests.e2e.server import run_server
 
 @contextmanager
 def lake_of_its_own() -> Iterator[str]:
-    """Its address. Django is set up here, over that home, so nothing may have set it up before."""
+    """Yield the server's address. Django is set up here, over that home, so it must not be set up before."""
     with tempfile.TemporaryDirectory(prefix="lakeui-pictures-") as home:
         os.environ.update(
             DJANGO_SETTINGS_MODULE="lakeui.settings",
@@ -51,7 +51,7 @@ DemoStep.objects.update(state="done")
 
 @contextmanager
 def empty_installation(home: Path, password: str) -> Iterator[str]:
-    """The address of one that has the beginning of the demo lake, and one person: "first"."""
+    """Yield the address of an installation with the initial demo lake and one user: "first"."""
     more = {
         "LAKEUI_HOME": str(home),
         "LAKEUI_EMBEDDED": "1",

@@ -1,7 +1,7 @@
-"""Pictures of every page in both themes at three widths, to be looked at.
+"""Screenshots of every page in both themes at three widths.
 
-`python -m tests.e2e.screenshots` starts a server over a lake of its own and leaves the pictures in
-`screenshots/`; with `--url` it looks at one that runs. Files are named page-theme-width.png.
+`python -m tests.e2e.screenshots` starts a server over a lake of its own and writes the pictures to
+`screenshots/`; `--url` selects a running server instead. Files are named page-theme-width.png.
 """
 
 import argparse
@@ -22,7 +22,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whic
 
 
 def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
-    """Every page, with the first table, version, job and conflict that the lists name."""
+    """Return the path of every page, with the first table, version, job and conflict of the lists."""
     page = context.new_page()
     addresses = {
         "overview": "/",

@@ -1,4 +1,4 @@
-"""The web server as people run it: a process of its own over a database that is given."""
+"""The web server as users run it: a separate process over a given database."""
 
 import os
 import subprocess
@@ -19,9 +19,9 @@ _PATIENCE_S = 90
 
 @contextmanager
 def run_server(log: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Its address, over the database that this process is connected to; ends with the block.
+    """Yield the address of a server over this process's database; stop the server at the end.
 
-    `more` are variables of its own, another database among them.
+    `more` are additional environment variables, such as another database.
     """
     port = port_for_later()
     name = connection.settings_dict["NAME"]
@@ -63,7 +63,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         try:
             with urllib.request.urlopen(url, timeout=10):  # noqa: S310 - our own address
                 return
-        except OSError:  # not there yet, or too slow in its first answer
+        except OSError:  # not listening yet, or too slow in its first answer
             try:
                 process.wait(timeout=0.2)
             except subprocess.TimeoutExpired:

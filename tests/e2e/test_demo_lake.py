@@ -1,4 +1,4 @@
-"""`manage.py up` from nothing: Spark fills the demo lake, and people do their work on it by keys."""
+"""`manage.py up` from nothing: Spark fills the demo lake, and people use it by keyboard."""
 
 import re
 import sqlite3
@@ -15,7 +15,7 @@ from tests.services import wait_until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.xdist_group("demo")]
 
 A_JOB_MS = 90_000
-A_STEP_S = 180  # also the first, for which Spark starts
+A_STEP_S = 180  # also enough for the first step, which starts Spark
 TRACE = """
 26/11/20 02:31:07 ERROR MicroBatchExecution: Query nightly terminated with error
 io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT] \
@@ -29,7 +29,7 @@ Conflicting commit: {"timestamp":1795198414146,"operation":"DELETE","operationPa
 
 
 class Demo(Up):
-    """The stack with the demo lake, and what its database says."""
+    """The stack with the demo lake, and queries of its database."""
 
     def ask(self, query: str) -> list[str]:
         connection = sqlite3.connect(f"file:{self.home}/lakeui.sqlite3?mode=ro", uri=True)
@@ -39,7 +39,7 @@ class Demo(Up):
             connection.close()
 
     def steps_ended(self) -> int:
-        """Of the demo."""
+        """Return the number of demo steps that have ended."""
         return self.ask(
             "SELECT COUNT(*) FROM local_stack_demostep WHERE state IN ('done', 'failed')"
         )[0]
@@ -54,7 +54,7 @@ def demo(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session_state(browser, demo):
-    """The cookies of the person who followed the printed link."""
+    """Yield the cookies of a user who followed the printed link."""
 
     def link() -> re.Match[str] | None:
         return re.search(r"(/login/\S+)\n", demo.log.read_text())

@@ -1,4 +1,4 @@
-"""Each page in a real browser: accessible in both themes, whole and legible at every width."""
+"""Each page in a real browser: accessible in both themes, complete and legible at every width."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ YESTERDAY = """() => {
 }"""
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-    "resultTypes": ["violations"],  # the nodes that pass are not described
+    "resultTypes": ["violations"],  # do not describe the nodes that pass
 }
 SIZES = {width: {"width": width, "height": 800} for width in (1280, 360, 2560)}
 RULES_OF_COLORS = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
@@ -63,9 +63,9 @@ def _list_violations(page, path, rules):
 
 
 def test_every_page_is_accessible_fits_its_window_and_can_be_read(overview_page, story):
-    """In light and dark colors, at each width: a page is asked for once.
+    """Load each page once, in light and dark colors at each width.
 
-    A theme changes colors alone, as `test_a_theme_changes_nothing_but_colors` holds.
+    A theme changes colors alone, as `test_a_theme_changes_nothing_but_colors` checks.
     """
     faults = []
     for path in paths(story):
@@ -97,7 +97,7 @@ def test_a_head_is_one_row_and_the_lake_fits_beside_the_sidebar(overview_page, s
 
 
 def test_text_that_cannot_be_read_is_found(page):
-    """What the loop over all pages relies on; dialogs, ellipses and hidden text are no faults."""
+    """The loop over all pages relies on this; dialogs, ellipses and hidden text are no faults."""
     page.set_content("""
         <p>one</p><p style="margin-top: -2em">two</p>
         <p style="width: 30px; overflow: hidden; white-space: nowrap">much too long a name</p>
@@ -138,7 +138,7 @@ def test_the_top_bar_holds_its_switches_in_a_narrow_window(overview_page, story,
 
 
 def test_colors_that_cannot_be_read_are_found_by_their_rules_alone(page):
-    """What the dark theme relies on."""
+    """The dark theme relies on this."""
     page.set_content("""<html lang="en"><title>a</title><p style="color: #888; background: #999">one</p>
         <p style="color: #000">Read <a href="#a" style="color: #111; text-decoration: none">more</a>.</p>""")
     violations = Axe().run(page, options=RULES_OF_COLORS).response["violations"]
@@ -203,7 +203,7 @@ LONG_STATEMENT = f"UPDATE t SET discount = 0.15 WHERE {LONG_CONDITION}"  # noqa:
 
 @pytest.fixture
 def long_names(story):
-    """A table whose names and statements are as long as they come, with something of every kind."""
+    """Return a table with names and statements of maximum length and something of every kind."""
     columns = [f"measure_{number:02}_of_the_period" for number in range(58)]
     fields = [
         {"name": name, "type": "decimal(38,18)", "nullable": True, "metadata": {}}

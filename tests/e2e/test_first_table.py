@@ -1,4 +1,4 @@
-"""From an empty installation to the first table, and a file from the disk to a job."""
+"""The way from an empty installation to the first table, and from an uploaded file to a job."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe

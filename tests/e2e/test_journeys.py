@@ -1,4 +1,4 @@
-"""What people come to do, in a browser, from the first click to the last."""
+"""The main tasks of users, in a browser, from the first click to the last."""
 
 import csv
 import re
@@ -177,7 +177,7 @@ def test_an_aborted_write_leads_to_both_sides_and_to_how_to_avoid_it(overview_pa
 
 
 def test_a_fix_is_tried_and_the_job_runs_again_on_the_page_of_its_conflict(overview_page, story):
-    """What a worker does is done here, between two looks at the page."""
+    """The test does the worker's part itself, between two looks at the page."""
     place = Path(settings.LAKE_HOME) / "sales/retried"
     conflict = create_aborted_job(
         str(place), User.objects.get(username="ops-oncall"), name="sales.retried"
@@ -297,7 +297,7 @@ def test_rows_of_two_versions_are_compared_side_by_side(overview_page, story, tm
     page.get_by_label("Key columns").fill("id")
     page.get_by_role("button", name="Compare rows").click()
     expect(page.get_by_text("A worker is reading")).to_be_visible()
-    preview_table(Preview.objects.get(table=table).pk)  # what a light worker does
+    preview_table(Preview.objects.get(table=table).pk)  # the light worker's part
     expect(page.get_by_role("row", name="~ changed 1 n1 N1", exact=True)).to_be_visible()
     expect(page.get_by_text("1 to 50 of 61 listed")).to_be_visible()
     page.get_by_role("link", name="Removed 1").click()
@@ -317,7 +317,7 @@ def test_the_palette_leads_everywhere_by_keys_alone(overview_page, story):
     def ask(text):
         page.keyboard.press("Control+k")
         expect(palette).to_be_visible()
-        expect(chosen).to_have_count(1)  # what it offers before anything is typed
+        expect(chosen).to_have_count(1)  # offered before anything is typed
         page.keyboard.type(text)
 
     ask("sales.orders")

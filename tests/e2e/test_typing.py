@@ -1,4 +1,4 @@
-"""What a person types stays, on a slow line and past the end of their session."""
+"""Input in forms survives a slow line and the end of the session."""
 
 import pytest
 from django.utils import timezone
