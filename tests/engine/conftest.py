@@ -1,4 +1,4 @@
-"""What the engine's tests share: one SparkSession, tables in fresh directories, other readers."""
+"""Shared fixtures of the engine's tests: one SparkSession, tables in fresh directories, other readers."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from tests.engine.other_engines import deltalake_rows, duckdb_rows
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests: two cores, few partitions."""
+    """Yield one session for all tests, with two cores and few partitions."""
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it speaks after the streams are closed
     scratch = tmp_path_factory.mktemp("spark")
     session = build_session(
@@ -24,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         settings={
             "spark.sql.shuffle.partitions": "2",
             "spark.local.dir": str(scratch),
-            "spark.driver.extraJavaOptions": "-Xms1200m -Xmn600m",  # it starts with a sixth of that
+            "spark.driver.extraJavaOptions": "-Xms1200m -Xmn600m",  # the JVM starts with a sixth of that
         },
     )
     yield session
@@ -33,13 +33,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def empty_table(tmp_path: Path) -> DeltaTable:
-    """A handle on a place where there is no table yet; its path has a space."""
+    """Return a handle on a location without a table; its path has a space."""
     return DeltaTable(open_store(str(tmp_path / "a table")))
 
 
 @pytest.fixture(scope="session")
 def rows_elsewhere() -> Callable[[DeltaTable], dict[str, list[tuple[object, ...]]]]:
-    """The rows of a table as the engine, deltalake and duckdb read them, each sorted."""
+    """Return the rows of a table as the engine, deltalake and duckdb read them, each sorted."""
 
     def read(table: DeltaTable) -> dict[str, list[tuple[object, ...]]]:
         return {

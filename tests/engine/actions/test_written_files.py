@@ -1,4 +1,4 @@
-"""Which files a commit wrote, and which it only stated again or refers to."""
+"""Files that a commit wrote, as opposed to files that it restated or refers to."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A catalog in memory that is the model, and weather between it and its clients."""
+"""A catalog in memory as the model, and faults between it and its clients."""
 
 import random
 import threading
@@ -40,7 +40,7 @@ class ModelTable:
 
 @dataclass
 class ModelCatalog:
-    """Ratifies in order, each version once; forgets the names of what is published."""
+    """A catalog that ratifies each version once, in order, and forgets the names of published commits."""
 
     permitted: frozenset[str] = frozenset()
     unpublished: int = 10
@@ -126,7 +126,7 @@ KINDS = (*REFUSALS, "answer lost", "twice")
 
 
 class WeatherCatalog:
-    """The model's calls, of which some go wrong; `late` are those whose effect is yet to come."""
+    """The model with failing calls; calls in `late` take effect later."""
 
     def __init__(self, model: ModelCatalog, chance: Callable[[], str | None]) -> None:
         self._model, self._chance = model, chance
@@ -154,7 +154,7 @@ class WeatherCatalog:
             self._arrive()
 
     def _arrive(self) -> None:
-        """Let late calls take effect, unless they take even longer."""
+        """Let late calls take effect, unless they are delayed again."""
         if self._chance() is not None:
             return
         late, self.late = self.late, []

@@ -1,4 +1,4 @@
-"""The embedded catalog: what it ratifies, and what it refuses with nothing changed."""
+"""The embedded catalog: commits that it ratifies, and commits that it refuses without a change."""
 
 import uuid
 from dataclasses import replace
@@ -46,7 +46,7 @@ def table(catalog) -> DeltaTable:
 
 
 def _stage(table: DeltaTable, version: int, *actions: object, data: bytes | None = None):
-    """Write a staged commit; return its proposal."""
+    """Write a staged commit and return its proposal."""
     content = "".join(f"{encode(action)}\n" for action in actions or (INFO, data_file("f")))
     data = content.encode() if data is None else data
     name = f"{version:020}.{uuid.uuid4()}.json"
@@ -188,7 +188,7 @@ def test_a_file_that_is_no_catalog_is_an_error_of_the_catalog(tmp_path):
 
 
 class Answering:
-    """A catalog that answers with what a test gives it."""
+    """A catalog that returns a given answer."""
 
     name = "the test"
 

@@ -1,4 +1,4 @@
-"""Histories of writers on a managed table, against the catalog that is the model."""
+"""Histories of writers on a managed table, compared with the model catalog."""
 
 import random
 
@@ -51,7 +51,7 @@ def _run_history(seed: int) -> None:
 
 
 def _check_files(table: DeltaTable, managed, unknown: set[str]) -> None:
-    """Each ratified commit has its file, and what is published is the same."""
+    """Check that each ratified commit has its file, and that the published copy is identical."""
     files = table.store.files
     staged = {file.name for file in files.list_all("_delta_log/_staged_commits")}
     ratified = {commit.file_name for commit in managed.ratified.values()}

@@ -1,4 +1,4 @@
-"""Tables whose commits a catalog decides: opened by name, written through it, refused by path."""
+"""Tables with catalog-managed commits: opened by name, written through the catalog, refused by path."""
 
 import json
 import subprocess
@@ -181,7 +181,7 @@ def test_iceberg_metadata_is_refused_because_it_is_read_by_path(model):
 
 
 class Unpublishing:
-    """Files whose copies into the log fail."""
+    """Files that cannot be copied into the log."""
 
     def __init__(self, files) -> None:
         self.inner, self.fails = files, True
@@ -227,7 +227,7 @@ def test_a_checkpoint_of_an_unpublished_version_is_refused(model):
 
 
 class RepeatedWrite:
-    """Files whose client repeats a write whose response was lost, and then finds the file."""
+    """Files whose client repeats a write after a lost response, and then finds its own file."""
 
     def __init__(self, files) -> None:
         self.inner = files
@@ -250,7 +250,7 @@ def test_a_staged_file_whose_write_was_repeated_is_the_one_that_is_proposed(mode
 
 
 class NameTaken(RepeatedWrite):
-    """Files in which another client has the first staged name."""
+    """Files in which another client has taken the first staged name."""
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         if "_staged_commits" in path and not [*self.inner.list_from(f"{LOG}/_staged_commits", "")]:
@@ -271,7 +271,7 @@ def test_a_staged_name_that_another_client_has_is_left_alone(model):
 
 
 class ForgetfulRegistrar:
-    """The model, whose answer about a new table's name is lost, once or always."""
+    """A model that loses its answer about a new table's name, once or always."""
 
     def __init__(self, model: ModelCatalog, *, takes_effect: bool, lost: int) -> None:
         self.model, self.takes_effect, self.lost = model, takes_effect, lost
@@ -349,7 +349,7 @@ def test_two_updates_of_different_rows_of_a_file_both_land_and_of_one_row_one(mo
 
 
 class LateThenFull:
-    """The model, whose first ratification takes effect late; until then it claims to be full."""
+    """A model whose first ratification takes effect late; until then it claims to be full."""
 
     def __init__(self, model: ModelCatalog) -> None:
         self.model, self.late = model, []
@@ -377,7 +377,7 @@ def test_after_an_unknown_outcome_no_refusal_is_final(model):
 
 
 class RivalFirst:
-    """The model, in which another client's commit lands, is published and forgotten first."""
+    """A model in which another client's commit is ratified, published and forgotten first."""
 
     def __init__(self, model: ModelCatalog) -> None:
         self.model, self.is_due = model, True

@@ -1,4 +1,4 @@
-"""Unity Catalog over HTTP, in both generations, in good weather and in bad."""
+"""Unity Catalog over HTTP, in both generations, with and without faults."""
 
 import json
 import random

@@ -57,7 +57,7 @@ OTHER_TABLE = "UpdateRequirementConflictException"
 
 @dataclass
 class UnityServer:
-    """What the handler answers from; `weather` may change or swallow an answer."""
+    """The state behind the handler; `weather` may change or swallow an answer."""
 
     model: ModelCatalog
     root: str
@@ -234,7 +234,7 @@ class UnityServer:
 class _Handler(BaseHTTPRequestHandler):
     unity: UnityServer
     protocol_version = "HTTP/1.1"
-    wbufsize = 65_536  # one packet for an answer
+    wbufsize = 65_536  # one packet for each answer
 
     def _handle(self) -> None:
         url = urlsplit(self.path)

@@ -1,4 +1,4 @@
-"""Statements that must never become a command: hostile ones, and good ones broken at every place."""
+"""Statements that must never become a command: hostile ones, and valid ones broken at every position."""
 
 from engine.expressions.lexer import tokenize
 from tests.engine.commands.statements import UNDERSTOOD
@@ -207,13 +207,13 @@ WRITTEN = [
 
 
 def hostile() -> list[str]:
-    """Statements written to do harm, or badly."""
+    """Return statements that are malicious or malformed."""
     calls = [place.replace("{}", part) for place in _PLACES for part in _PARTS]
     return [*WRITTEN, *calls]
 
 
 def break_statements() -> list[str]:
-    """Every statement that is understood, cut off, and with something left over, misplaced or open."""
+    """Return every valid statement cut off at each token, and with trailing, misplaced or unclosed text."""
     texts = []
     for text, _, _ in UNDERSTOOD:
         tokens = tokenize(text)

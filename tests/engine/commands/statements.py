@@ -1,4 +1,4 @@
-"""Statements that are understood, with the kind of command they become and what it says back."""
+"""Valid statements, with the kind of command that each becomes and its rendered text."""
 
 UNDERSTOOD = [
     (

@@ -1,4 +1,4 @@
-"""A function of no list is refused when it is asked for, however and wherever it is written."""
+"""Refusal of functions that are on no list, in every position and spelling."""
 
 import pytest
 
@@ -108,7 +108,7 @@ PARAMETERS = [
 
 
 def fill_in_call(value, call):
-    """The same JSON with the call in place of its braces."""
+    """Return the JSON with the call in place of its braces."""
     match value:
         case dict():
             return {key: fill_in_call(inner, call) for key, inner in value.items()}
@@ -157,7 +157,6 @@ def test_an_unlisted_function_is_refused_in_every_parameter(kind, field, paramet
     ],
 )
 def test_what_the_lists_have_may_be_called(text):
-    """And nothing beside it."""
     check_calls(text)
     with pytest.raises(ExpressionError, match="reflect"):
         check_calls(f"({text}) OR reflect('a', 'b')")

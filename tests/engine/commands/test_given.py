@@ -1,4 +1,4 @@
-"""What only a program of its own can give a command: DataFrames and columns never become JSON."""
+"""Values that only a Python program can pass to a command: DataFrames and columns never become JSON."""
 
 import pytest
 
@@ -24,7 +24,7 @@ OWN = SparkExpression("__own", "my_udf(name)", BOOLEAN)
 
 
 class Given(GivenExpression):
-    """A condition of a program's own."""
+    """A condition that only a program can pass."""
 
     def __init__(self, tree=OWN):
         self._tree = tree

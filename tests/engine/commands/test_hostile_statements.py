@@ -1,4 +1,4 @@
-"""Hostile and broken statements are refused with a place and a way out, and soon."""
+"""Hostile and broken statements: refused quickly, with a position and a way out."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from engine.expressions.queries.binder import bind_query
 from engine.schema.types import LONG, STRING, StructField, StructType
 from tests.engine.commands.hostile_statements import break_statements, hostile
 
-pytestmark = pytest.mark.timeout(30)  # one that is never done fails
+pytestmark = pytest.mark.timeout(30)  # a parser that never ends must fail
 HOSTILE = hostile()
 
 
@@ -21,7 +21,7 @@ def _tables(_name, _version):
 
 
 def _refusal(text: str) -> EngineError | None:
-    """What the box and REST say of a statement on a table of these columns."""
+    """Return the error that the SQL editor and REST report for a statement on a table with these columns."""
     try:
         command = parse_statement(text)
         command.validate(SCHEMA)

@@ -1,4 +1,4 @@
-"""What a MERGE reads and writes, as trees."""
+"""The columns and conditions that a MERGE reads and writes, as trees."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands as values: from JSON and back, refused by field."""
+"""Commands as values: converted from and to JSON, and refused by field."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a page shows of a file before it is loaded: inferred types, and rows as they would be written."""
+"""The preview of a file before it is loaded: inferred types, and rows as a write would store them."""
 
 import json
 
@@ -15,7 +15,7 @@ from engine.errors import RequestError, TooManyColumnsError
 
 @pytest.fixture
 def look(tmp_path):
-    """Write a file and look at it: `look("rows.csv", b"…", types={…}, header=False)`."""
+    """Write a file and preview it: `look("rows.csv", b"…", types={…}, header=False)`."""
 
     def sample(name, content, types=None, **dialect):
         path = tmp_path / name

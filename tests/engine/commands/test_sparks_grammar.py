@@ -1,4 +1,4 @@
-"""What a command says of itself can be copied into Spark, wherever Spark has words for it."""
+"""The text of a command is valid Spark SQL wherever Spark has a syntax for it."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Statements become commands, and say the same again."""
+"""Statements become commands, and commands render the same statements."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/sql.md shows statements that are understood, and the functions that there are."""
+"""docs/sql.md shows statements that parse, and lists every function."""
 
 import re
 from pathlib import Path

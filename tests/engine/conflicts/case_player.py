@@ -1,6 +1,6 @@
-"""Plays a case of `conflict_cases.jsonl` against a table in memory.
+"""Player of the cases of `conflict_cases.jsonl` against a table in memory.
 
-A case is what another engine asserts in its own suite (`origin`), retold at the level of actions:
+Each case retells an assertion of another engine's suite (`origin`) at the level of actions:
 
 - The table has `columns`, `partition_columns`, `properties` and the table features in `features`, and
   no deletion vectors, so that file-level rules decide. `setup` is committed first, each list of it as
@@ -10,9 +10,9 @@ A case is what another engine asserts in its own suite (`origin`), retold at the
   `late_reads`, stages its `actions` and commits.
 - A read is a `filter`, `readWholeTable` or `readAppId`. An action is `add`, `remove`, `readd` (the
   live `add` again), `txn`, `domain`, `metadata` or `protocol`. No data file exists.
-- `expected` is the end at `isolation`, `expected_if_write_serializable` at the other level: ALLOWED,
-  an exception, ERROR (any other refusal), or a list of which any will do. `expected_here…` stands
-  where docs/semantics.md demands something else. `effect` is what the log must then say.
+- `expected` is the outcome at `isolation`, `expected_if_write_serializable` at the other level: ALLOWED,
+  an exception, ERROR (any other refusal), or a list of permitted outcomes. `expected_here…` replaces
+  it where docs/semantics.md requires another outcome. `effect` is the required content of the log.
 """
 
 import json
@@ -40,7 +40,7 @@ from tests.engine.made_tables import stage
 
 @dataclass(frozen=True)
 class Played:
-    """What a case came to: the error or the version, and the table after it."""
+    """The outcome of a case: the error or the version, and the table afterwards."""
 
     table: DeltaTable
     error: EngineError | None
@@ -61,7 +61,7 @@ def read_cases(name: str) -> list[dict[str, Any]]:
 
 
 def list_expected(case: dict[str, Any], level: str) -> list[str]:
-    """The names of which any will do, at a level."""
+    """Return the permitted outcomes at a level."""
     if level == "Serializable":
         expected = case.get("expected_here", case["expected"])
     else:

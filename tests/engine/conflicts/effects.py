@@ -1,4 +1,4 @@
-"""What a case says the log must hold afterwards (`effect` in `conflict_cases.jsonl`)."""
+"""The required content of the log after a case (`effect` in `conflict_cases.jsonl`)."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Both sides of a conflict from a few words, with no table behind them."""
+"""Both sides of a conflict from short descriptions, without a table."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Two statements as real transactions on a real table in memory: what the engine does with them.
+"""Pairs of statements as real transactions on a table in memory.
 
-The table has two files, A with x from 1 to 4 and B with x from 5 to 8, of two partitions where it is
-partitioned.
+The table has two files, A with x from 1 to 4 and B with x from 5 to 8, each in a partition of its
+own if the table is partitioned.
 """
 
 import uuid
@@ -44,7 +44,7 @@ ROWS_OF = {"A": (1, 2, 3, 4), "B": (5, 6, 7, 8)}
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of one file: one of them, or all."""
+    """One row of a file, or all its rows."""
 
     x: int
     whole_file: bool = False
@@ -71,20 +71,20 @@ Statement = tuple[StatementKind, Place]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two statements that have read one version."""
+    """Two statements that have read the same version."""
 
     current: Running
     winner: Running
 
     @classmethod
     def open(cls, setting: TableSetting, current: Statement, winner: Statement) -> "Pair":
-        """Both have staged what they do, and neither has committed."""
+        """Open two statements that have staged their changes and not committed."""
         table = copy_table(setting)
         return cls(_open_statement(table, *current, 2), _open_statement(table, *winner, 3))
 
     @classmethod
     def open_commands(cls, setting: TableSetting, current: c.Command, winner: c.Command) -> "Pair":
-        """Return two commands that have staged what they do on one version."""
+        """Return two commands that have staged their changes on one version."""
         table = copy_table(setting)
         return cls(run(current, table, stats=True), run(winner, table, stats=True))
 
@@ -92,7 +92,7 @@ class Pair:
         _commit(self.winner)
 
     def find_early(self, *, staged: bool) -> ConflictError | None:
-        """What the other one is told before its commit; with `staged` false, before it had staged."""
+        """Return the other statement's early conflict; if `staged` is false, before it staged anything."""
         txn = self.current.txn
         actions = list(txn.actions)
         if not staged:
@@ -103,7 +103,7 @@ class Pair:
             txn._actions[:] = actions
 
     def current_commits(self) -> ConflictError | None:
-        """What stops it."""
+        """Commit the current statement and return its conflict, if any."""
         try:
             _commit(self.current)
         except ConflictError as conflict:
@@ -114,7 +114,7 @@ class Pair:
 def happens(
     setting: TableSetting, current: Statement, winner: Statement
 ) -> type[ConflictError] | None:
-    """What stops the first of two that opened together and committed in the other order."""
+    """Return the first statement's conflict if both open together and the second commits first."""
     pair = Pair.open(setting, current, winner)
     pair.winner_commits()
     conflict = pair.current_commits()
@@ -122,7 +122,7 @@ def happens(
 
 
 def lands(table: DeltaTable, kind: StatementKind, place: Place) -> None:
-    """One more statement, opened and committed."""
+    """Open and commit one more statement."""
     _commit(_open_statement(table, kind, place, 4))
 
 
@@ -153,7 +153,7 @@ def _base(setting: TableSetting) -> str:
 
 
 def copy_table(setting: TableSetting) -> DeltaTable:
-    """Return a table of its own with the two files."""
+    """Return a separate table with the two files."""
     base = open_store(_base(setting))
     copy = open_store(f"memory://pairs/{uuid.uuid4()}")
     for file in base.list_all():
@@ -169,13 +169,13 @@ def _simple(command: Callable[[Place, int], c.Command]) -> Callable[..., Running
 
 
 def _insert(place: Place, number: int) -> c.Command:
-    """Statistics alone must not tell its row from others of the place."""
+    """Insert a row that statistics alone cannot tell from others of the place."""
     beside = 0 if place.file == "A" else 9
     return c.Append(number, tuple((place.part, x) for x in (*place.rows, beside)))
 
 
 def _insert_select(table: DeltaTable, place: Place, number: int) -> Running:
-    """It reads rows of the place, and inserts as many."""
+    """Read the rows of the place and insert as many."""
     running = run(_insert(place, number), table, stats=True)
     running.txn.read_where(place.range.sql)
     return running
@@ -189,7 +189,7 @@ def _stream(table: DeltaTable, place: Place, number: int) -> Running:
 
 
 def _compaction(sort: bool) -> Callable[..., Running]:
-    """Of the file that holds the place, or of both if it is whole."""
+    """Compact the file that holds the place, or both files if the place is whole."""
 
     def open_it(table: DeltaTable, place: Place, number: int) -> Running:
         live = sorted(table.snapshot().add_files(), key=lambda add: add.path)
@@ -217,7 +217,7 @@ def _replace(table: DeltaTable, place: Place, number: int) -> Running:
 
 
 def _drop_columns(table: DeltaTable, _place: Place, number: int) -> Running:
-    """The clustering is restated, where there can be one."""
+    """Drop columns, and restate the clustering if the table supports it."""
     running = run(c.Alter(number, "set", "a"), table, stats=True)
     snapshot = running.txn.snapshot
     assert snapshot is not None
@@ -227,7 +227,7 @@ def _drop_columns(table: DeltaTable, _place: Place, number: int) -> Running:
 
 
 def _cluster_by(table: DeltaTable, _place: Place, number: int) -> Running:
-    """The table needs the features first, where it is not clustered."""
+    """Cluster the table, after adding the table features that it lacks."""
     running = run(c.Alter(number, "cluster", "n"), table, stats=True)
     assert running.txn.snapshot is not None
     now = running.txn.snapshot.protocol

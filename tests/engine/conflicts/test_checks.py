@@ -1,4 +1,4 @@
-"""The table of checks: each owns rows that conflict and rows that do not."""
+"""The table of checks: each has cases that conflict and cases that do not."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ def _app(name: str) -> SetTransaction:
 
 @dataclass(frozen=True)
 class Row:
-    """`check` is the one that must find the conflict, or, where `conflicts` is false, must not."""
+    """A case of `check`, which must find a conflict, or must find none if `conflicts` is false."""
 
     claim: str
     check: str

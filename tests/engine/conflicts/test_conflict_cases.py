@@ -1,4 +1,4 @@
-"""104 cases that other engines assert in their own tests, at both isolation levels."""
+"""104 cases asserted by the tests of other engines, at both isolation levels."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A conflict that is found before the commit is one that the commit would have ended with."""
+"""Early conflicts: a conflict found before the commit is also the outcome of the commit."""
 
 from dataclasses import replace
 from itertools import product
@@ -35,7 +35,7 @@ IN_EVERY_RUN = {("deletion vectors", RELAXED)}
     ],
 )
 def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: IsolationLevel):
-    """With all that is staged both are the same; with nothing staged nothing is found that is not."""
+    """With everything staged both agree; with nothing staged no additional conflict is found."""
     for current, winner in product(KINDS, KINDS):
         for place in (SAME_ROW, OTHER_ROW, OTHER_FILE):
             pair = Pair.open(_build_setting(layout, level), (current, SAME_ROW), (winner, place))
@@ -57,7 +57,7 @@ def test_what_changes_the_table_is_found_while_nothing_is_staged():
 
 
 def test_files_decide_nothing_while_nothing_is_staged():
-    """It may turn out that no row matches: then there is nothing to lose."""
+    """Perhaps no row matches, so that nothing is lost."""
     pair = Pair.open(
         _build_setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
     )
@@ -98,7 +98,7 @@ def test_an_early_end_is_told_as_the_commits_would_be():
 
 
 def test_a_comparison_that_was_not_finished_ends_nothing_early():
-    """Spark is busy with the write itself: the commit may have the time."""
+    """Spark is busy with the write; the commit may have time for the comparison."""
     places = (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, OTHER_ROW)
     pair = Pair.open(_build_setting("deletion vectors"), *places)
     pair.winner_commits()

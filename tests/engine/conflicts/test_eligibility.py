@@ -1,4 +1,4 @@
-"""Who takes part in row-level concurrency, and on which runtime."""
+"""Eligibility of commands for row-level concurrency, by runtime."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What is forecast of two operations is what becomes of them as real transactions."""
+"""Forecasts for two operations, compared with real transactions."""
 
 from collections.abc import Iterator
 from dataclasses import replace as replace_setting
@@ -49,7 +49,7 @@ IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
 def observe_conflicts(
     setting: TableSetting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
 ) -> dict[Place, type[ConflictError]]:
-    """What stops `current` at its row, by where the winning commit was."""
+    """Return the conflicts of `current` at its row, by the place of the winning commit."""
     errors = {place: happens(setting, (current, MINE), (winner, place)) for place in places}
     return {place: error for place, error in errors.items() if error is not None}
 
@@ -67,7 +67,7 @@ def _check(told: Forecast, seen: dict[Place, type[ConflictError]], claim: str) -
 
 @pytest.mark.parametrize(("layout", "level"), pairs(share(2, LAYOUTS), [RELAXED, STRICT]))
 def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLevel):
-    """Every pair of its statements at every place; what it lists is raised, and nothing else."""
+    """Every pair of statements at every place raises exactly the listed exceptions."""
     setting = TableSetting(level=level, **LAYOUTS[layout])
     raised: dict[tuple[str, str], set[str]] = {}
     group_of = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
@@ -132,7 +132,7 @@ DELETE_PAIRS = {
 def test_commands_that_share_rows_are_forecast_as_they_are_decided(
     layout: str, level: IsolationLevel
 ):
-    """Of two that delete the same row only a DELETE may come second."""
+    """Of two commands that delete the same row, only a DELETE may come second."""
     setting = TableSetting(level=level, **LAYOUTS[layout])
     for (mine, current), (theirs, winner) in product(DELETE_PAIRS.items(), DELETE_PAIRS.items()):
         pair = Pair.open_commands(setting, current[1](2), winner[1](3))
@@ -145,7 +145,7 @@ def test_commands_that_share_rows_are_forecast_as_they_are_decided(
 
 @pytest.mark.parametrize("kind", [StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE])
 def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind):
-    """A rewrite of the same rows or of others adds a file that may match; one of the whole file may not."""
+    """A rewrite of the same or other rows adds a file that may match; a rewrite of the whole file may not."""
     setting = TableSetting(level=RELAXED, vectors=False)
     cells = {(cell.current, cell.winner): cell.exceptions for cell in conflict_matrix(setting)}
     [changes] = [name for name, kinds in GROUPS.items() if kind in kinds]
@@ -157,7 +157,7 @@ def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind
 
 
 def test_every_kind_of_statement_is_played_or_named_here():
-    """Of these no pair is played in every place: a race for version 0, a purge, row ids filled in."""
+    """Some pairs cannot be played in every place: a race for version 0, a purge, a backfill of row ids."""
     unplayed = {StatementKind.CREATE, StatementKind.PURGE, StatementKind.RESTATE}
     assert set(EFFECTS) == set(StatementKind)
     assert set(KINDS) == set(StatementKind) - unplayed
@@ -193,7 +193,7 @@ def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object
     ],
 )  # fmt: skip
 def test_conditions_narrow_a_forecast_only_where_they_prove_it(setting, mine, theirs, verdict):
-    """An UPDATE that sets what the other asks for may write a row that it would have to read."""
+    """An UPDATE that sets a column to the other's filter value may write a row that the other has to read."""
     assert forecast(setting, where(mine), theirs, T).verdict is verdict
 
 

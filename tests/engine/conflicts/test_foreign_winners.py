@@ -1,4 +1,4 @@
-"""Commits of other writers that landed in between, odd ones among them: in doubt the table wins."""
+"""Winning commits of other writers, including odd ones: in doubt, the transaction conflicts."""
 
 import json
 import uuid
@@ -60,7 +60,7 @@ Current = Callable[[OptimisticTransaction], None]
 
 
 def table_of(level: str = "WriteSerializable", **properties: str) -> DeltaTable:
-    """Version 2 has a file in each of two partitions; rows are never told apart."""
+    """Return a table whose version 2 has a file in each of two partitions, without row-level concurrency."""
     named = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "false", **properties}
     table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA, ["p"], properties=named)
     for add in (A, B):
@@ -95,7 +95,7 @@ def find_conflict_with(
 
 
 def rewrite_act(where: str | None, removed: AddFile = A, new: str = "mine") -> Current:
-    """What an UPDATE does that reads by a condition and rewrites one file."""
+    """Return an UPDATE that reads by a condition and rewrites one file."""
 
     def act(txn: OptimisticTransaction) -> None:
         txn.read_where(where)
@@ -105,7 +105,7 @@ def rewrite_act(where: str | None, removed: AddFile = A, new: str = "mine") -> C
 
 
 def insert_act(where: str) -> Current:
-    """What an INSERT does that looks first."""
+    """Return an INSERT that reads first."""
 
     def act(txn: OptimisticTransaction) -> None:
         txn.read_where(where)
@@ -308,7 +308,7 @@ def test_both_remove_a_file_that_neither_read():
 
 
 def _create_masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
-    """A file without, with a small and with a larger deletion vector: rows 0, and 0 to 2."""
+    """Create a table of three files: without, with a small and with a larger deletion vector."""
     table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA)
     plain = AddFile(
         path="a",

@@ -1,4 +1,4 @@
-"""What a recorded predicate proves: that its commit cannot have read a file."""
+"""Recorded predicates as proof that a commit cannot have read a file."""
 
 import msgspec
 
@@ -57,7 +57,7 @@ TAGGED = {READS_PREDICATE_ONLY: "true"}
 
 
 def ends(predicate: object, *actions: object, operation: str = "DELETE", **info: object) -> bool:
-    """Whether a commit that read the append's version ends the append's exemption."""
+    """Return True if a commit on the append's version ends the append's exemption."""
     said = CommitInfo(
         operation=operation,
         read_version=6,

@@ -1,4 +1,4 @@
-"""A remedy is shown where it helps, and nowhere where the facts rule it out."""
+"""Remedies: shown where they help, and hidden where the facts rule them out."""
 
 import json
 import re
@@ -47,7 +47,7 @@ BEHIND_RESTORE = FILES | {"current_operation": "OPTIMIZE", "winner_operation": "
 
 
 def kinds(**known: object) -> list[RemedyKind]:
-    """What helps in a situation, of all the remedies that there are."""
+    """Return the kinds of remedies that help in a situation."""
     return [remedy.kind for remedy in remedies_for(RemedyKind, Situation(**known))]
 
 
@@ -300,7 +300,7 @@ def test_what_stands_in_the_way_of_rows_is_named():
     )
 
 
-# What is advised, done to the table: the same two statements on different rows.
+# The table after the advised changes, under the same two statements on different rows.
 
 CHANGES = (StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE)
 OTHERS = (StatementKind.OPTIMIZE, StatementKind.ZORDER, StatementKind.INSERT)
@@ -312,7 +312,7 @@ PAIRS = [
 
 
 def _apply_advice(shown: set[RemedyKind], setting: TableSetting) -> TableSetting:
-    """The table after all that is advised has been done to it."""
+    """Return the table's setting after all advised changes."""
     if K.CLUSTER_INSTEAD in shown:
         setting = replace(setting, partitioned=False, clustered=True)
     if K.DELETION_VECTORS in shown:
@@ -327,7 +327,7 @@ def _apply_advice(shown: set[RemedyKind], setting: TableSetting) -> TableSetting
 def _find_neighbor_conflict(
     setting: TableSetting, mine: StatementKind, theirs: StatementKind
 ) -> ConflictError | None:
-    """Of two statements on different rows of one file."""
+    """Return the conflict of two statements on different rows of one file."""
     date = "d1" if setting.partitioned else None
     return first_conflict(Statement(mine, 1, date), (Statement(theirs, 2, date),), setting)
 
@@ -338,7 +338,7 @@ def _find_neighbor_conflict(
 def test_following_what_is_advised_ends_the_conflict(
     layout: str, level: IsolationLevel, identity: bool
 ):
-    """Of different rows. Step by step: what is advised next counts too."""
+    """The statements touch different rows. The advice is followed step by step, including later advice."""
     start = TableSetting(level=level, identity=identity, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
         setting, advised = start, set[RemedyKind]()
@@ -374,7 +374,7 @@ def test_what_would_end_the_conflict_is_advised(layout: str, level: IsolationLev
             assert not helps or kind in shown, f"{kind} helps {mine} after {theirs}: {shown}"
 
 
-# What real transactions are told.
+# Advice given to real transactions.
 
 ROWS = tuple(("a", x) for x in range(1, 9))
 
@@ -454,7 +454,7 @@ def test_who_lost_the_race_for_a_new_table_is_told_to_create_it_first():
 def test_a_statement_that_names_its_partition_is_not_told_to(
     operation: str, condition: str, is_told: bool
 ):
-    """The bounds of a source narrow what a MERGE reads; literals narrow it more, unless they are equal."""
+    """The bounds of a source narrow the read of a MERGE; literals narrow it more, unless they are equal."""
     table = _table(partitioned=True)
     txn = table.start_transaction()
     txn.read_where(condition)

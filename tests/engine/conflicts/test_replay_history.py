@@ -1,4 +1,4 @@
-"""What if the level had been another one, and which snapshots never were."""
+"""Replays of a history at another isolation level, and its impossible snapshots."""
 
 from engine.actions.table import Metadata
 from engine.conflict_facts import Verdict
@@ -64,7 +64,7 @@ def test_a_delete_that_passed_an_append_would_be_aborted_at_serializable():
 
 
 def test_a_constraint_that_passed_an_append_would_have_been_aborted_at_both_levels():
-    """It reads every row, whatever its log entry says."""
+    """The constraint reads every row, regardless of its log entry."""
     metadata = Metadata(id="t", schema_string=SCHEMA.to_json())
     constraint = _commit(metadata, version=2, read=0, operation="ADD CONSTRAINT")
     columns = _commit(metadata, version=2, read=0, operation="ADD COLUMNS")
@@ -95,7 +95,7 @@ def test_the_version_of_a_write_that_passed_an_append_over_is_out_of_order():
 
 
 def test_a_write_is_certain_only_where_the_log_tells_all_that_it_read():
-    """What may have read more counts as a read of everything: then "passes" is certain."""
+    """A write that may have read more counts as a read of everything: then "passes" is certain."""
     tagged = {READS_PREDICATE_ONLY: "true"}
     for operation, predicate, tags, certain in (
         ("DELETE", "part = 'b'", None, True),
@@ -119,7 +119,7 @@ def test_a_write_is_certain_only_where_the_log_tells_all_that_it_read():
 
 
 def _mask(path: str, after: str, before: str | None = None) -> tuple[object, object]:
-    """Return a file under another deletion vector."""
+    """Return the file with another deletion vector."""
     return (
         remove(path, deletion_vector=before and vector(before)),
         add(path, deletion_vector=vector(after)),
@@ -127,7 +127,7 @@ def _mask(path: str, after: str, before: str | None = None) -> tuple[object, obj
 
 
 def test_two_deletes_of_shared_rows_pass_where_rows_decide():
-    """Another command between them stops the second, as it would have."""
+    """An intervening command of another kind stops the second DELETE, as it would have in the past."""
     first = _commit(
         *_mask("f", "v1"), version=1, read=0, operation="DELETE", predicate="part = 'a'"
     )
@@ -155,7 +155,7 @@ def test_two_deletes_of_shared_rows_pass_where_rows_decide():
 
 
 def test_an_append_that_a_delete_may_have_read_stops_the_second_delete():
-    """The first DELETE settles the order of the append, whichever rows the two share."""
+    """The first DELETE settles the order of the append, regardless of the rows that the two share."""
     append = _commit(add("w", "a"), version=1, read=0, operation="WRITE", blind=True)
     first = _commit(
         *_mask("f", "v1"), version=2, read=1, operation="DELETE", predicate="part = 'a'"

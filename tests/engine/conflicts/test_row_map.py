@@ -1,4 +1,4 @@
-"""Row maps are trusted only where they are proved."""
+"""Row maps: trusted only if they are proved."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ def test_sources_that_do_not_fill_their_target_are_not_traced(
 def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
     deleted: Sequence[int], trusted: bool, kept: int, offset: int
 ):
-    """Another compaction took it first: nothing is left to remove, and nothing of it is live."""
+    """Another compaction removed the source first, so that nothing of it is live."""
     sample_table = _sample_table()
     source = sample_table.files[kept]
     info = CompactionInfo(target="new", offset=offset, row_count=4)
