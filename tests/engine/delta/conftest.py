@@ -1,4 +1,4 @@
-"""Tables for tests of the PySpark API: made by it, in fresh directories."""
+"""Tables for tests of the PySpark API, created through it in fresh directories."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ LETTERS: Rows = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 
 
 class Meanwhile(TransactionObserver):
-    """Runs something once, when everything is staged."""
+    """An action that runs once, after everything is staged."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -32,7 +32,7 @@ class Meanwhile(TransactionObserver):
 
 @pytest.fixture
 def make(spark: SparkSession, tmp_path: Path) -> Make:
-    """`make(rows, schema)`: a table of one file."""
+    """Return `make(rows, schema)`, which creates a table of one file."""
     made: list[Path] = []
 
     def table(
@@ -56,7 +56,7 @@ def make(spark: SparkSession, tmp_path: Path) -> Make:
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession) -> Iterator[SparkSession]:
-    """An enabled session of its own, beside the one of other tests, in a database of its own."""
+    """Yield a separate enabled session, in a database of its own."""
     session = spark.newSession()
     session.sql("CREATE DATABASE shop")
     session.sql("USE shop")
@@ -66,5 +66,5 @@ def lake(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def rows_of(frame: DataFrame) -> Rows:
-    """The rows in order."""
+    """Return the rows in order."""
     return sorted((tuple(row) for row in frame.collect()), key=repr)

@@ -1,6 +1,7 @@
-"""A program of Spark Connect, run by `test_connect.py` as a process of its own: one process has one kind.
+"""A program of Spark Connect, run by `test_connect.py` in a separate process.
 
-It starts a Connect server out of the pyspark package, uses the API, and prints what it saw as JSON.
+One process supports only one kind of session. The program starts a Connect server from the pyspark
+package, uses the API, and prints its observations as JSON.
 """
 
 import json
@@ -111,7 +112,7 @@ def _own_source(spark, table):
 
 
 def _views(spark, table):
-    """A view over the table is refused as its source, one over other rows is none of its business."""
+    """Merge from a view over the table itself, which is refused, and from a view over other rows."""
     _source(spark, [("a", 30)]).createOrReplaceTempView("others")
     table.toDF().where("key = 'a'").createOrReplaceTempView("own")
     _upsert(table, spark.table("others").alias("s"))
@@ -149,7 +150,7 @@ def _upkeep(spark, table, place):
 
 
 def _use_enabled_session(spark, place):
-    """Readers, writers and the engine's own statements of a session that is enabled."""
+    """Use readers, writers and the engine's own statements in an enabled session."""
     rows = spark.createDataFrame([(1, "mon"), (2, "tue")], "n int, day string")
     path = str(place / "days")
     rows.write.format("delta").partitionBy("day").save(path)
@@ -174,7 +175,7 @@ def _use_enabled_session(spark, place):
 
 
 def _run_statements(spark, place):
-    """CREATE TABLE, INSERT and MERGE as text: sources are Delta tables, or the server's views."""
+    """Run CREATE TABLE, INSERT and MERGE as text, with Delta tables and the server's views as sources."""
     spark.sql("CREATE TABLE made (n INT, day STRING) USING delta PARTITIONED BY (day)")
     spark.sql(f"CREATE TABLE placed (n INT) USING delta LOCATION '{place}/placed' COMMENT 'here'")
     spark.sql("INSERT INTO made VALUES (1, 'mon'), (2, 'tue')")
@@ -203,7 +204,7 @@ def _run_statements(spark, place):
 
 
 def _not_a_number(spark, place):
-    """What Parquet's bounds, which leave NaN out, must not decide."""
+    """Filter on NaN, which Parquet's bounds leave out and therefore must not decide."""
     values = [(1.0,), (float("nan"),), (2.0,), (None,)]
     rows = spark.createDataFrame(values, "x double").coalesce(1)
     rows = rows.selectExpr("x", "named_struct('y', cast(x AS float)) AS inside")
@@ -216,7 +217,7 @@ def _not_a_number(spark, place):
 
 
 def _read_by_id(spark, place):
-    """A file whose column of the table's name is another one, by its id."""
+    """Read a file by column ids, where another column has the name of the table's column."""
     place.mkdir()
     columns = [("other", "1"), ("id", "2")]
     schema = pa.schema(

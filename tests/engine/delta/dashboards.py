@@ -1,4 +1,4 @@
-"""Dashboards of the tests: real servers on this machine that keep what they are sent."""
+"""Dashboards for tests: real local servers that keep the requests they receive."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "l
 
 @dataclass
 class Desk:
-    """What a dashboard was sent, what it answers, and whether it answers yet."""
+    """The requests that a dashboard received, its answers, and a switch that lets it answer."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Desk:
 
 @contextmanager
 def desk(*, answers_at_once: bool = True) -> Iterator[Desk]:
-    """A dashboard that runs. Its next answers may be set; without any it takes everything."""
+    """Yield a running dashboard. Its next answers may be set; otherwise it accepts everything."""
     kept = Desk()
     if answers_at_once:
         kept.may_answer.set()
@@ -57,7 +57,7 @@ def desk(*, answers_at_once: bool = True) -> Iterator[Desk]:
             self.wfile.write(json.dumps(answer).encode())
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on the terminal."""
+            """Suppress output on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -73,14 +73,14 @@ def desk(*, answers_at_once: bool = True) -> Iterator[Desk]:
 
 
 def outbox_to(url, spool, *, token=None, spool_bytes=1_000_000, **limits):
-    """An outbox that gathers until it is flushed."""
+    """Return an outbox that gathers events until it is flushed."""
     bounds = OutboxLimits(**({"queue_events": 1000, "gather_s": 600.0} | limits))
     dashboard = Dashboard(url, token or "lake_secret", timeout_s=30.0)
     return ReportOutbox(dashboard.post, Spool(spool, spool_bytes), lambda: WRITER, bounds)
 
 
 def files_of(spool):
-    """What is on disk: the events of each batch, the oldest batch first."""
+    """Return the events of each batch on disk, the oldest batch first."""
     paths = sorted(spool.glob("*.json")) if spool.exists() else []
     return [json.loads(path.read_text())["events"] for path in paths]
 

@@ -1,4 +1,4 @@
-"""What the API refuses: the same arguments, with the same words, as delta-spark's."""
+"""Refused arguments: the same ones, with the same messages, as in delta-spark."""
 
 import pytest
 

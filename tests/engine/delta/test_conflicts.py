@@ -1,4 +1,4 @@
-"""Two programs at once: what has a tree is told apart by rows, what Spark alone knows by files."""
+"""Two concurrent programs: sources with a tree are compared by rows, opaque ones by files."""
 
 # ruff: noqa: S608 - statements with names of this test
 from functools import partial

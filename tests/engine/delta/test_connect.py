@@ -1,4 +1,4 @@
-"""The API over Spark Connect: a server out of the pyspark package, and a client without a JVM."""
+"""The API over Spark Connect: a server from the pyspark package, and a client without a JVM."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What the program saw; it runs once."""
+    """Run the program once and return its observations."""
     if importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect needs pyspark[connect], and grpc is not installed")
     place = tmp_path_factory.mktemp("connect")

@@ -1,4 +1,4 @@
-"""Random values, UUIDs and functions with side effects: what was decided is what is written."""
+"""Random values, UUIDs and functions with side effects: evaluated once, and written as evaluated."""
 
 import pandas as pd
 import pytest
@@ -12,7 +12,7 @@ TOKENS = "key string, value bigint, token string"
 
 
 def _changes(spark, table, *kinds):
-    """The rows of the change feed's files of these kinds."""
+    """Return the rows of the change feed's files of these kinds."""
     place = table.detail().first().location
     rows = spark.read.schema(f"{TOKENS}, _change_type string").parquet(f"{place}/_change_data")
     return rows_of(rows.where(F.col("_change_type").isin(*kinds)).drop("_change_type"))
@@ -20,7 +20,7 @@ def _changes(spark, table, *kinds):
 
 @pytest.fixture
 def calls(spark):
-    """`calls(function, kind)`: a function of Python or pandas, and how many rows it was asked for."""
+    """Return `calls(function, kind)`: a Python or pandas function, and its number of evaluated rows."""
 
     def count_calls(function, kind, vectorized=False):
         counter = spark.sparkContext.accumulator(0)
@@ -82,7 +82,7 @@ def test_functions_are_asked_once_for_each_row_of_a_merge(spark, make, calls, ve
     expected = [("a", 1), ("b", 3), ("c", 4), ("d", 4), ("x", 240), ("y", 250)]
     assert rows_of(table.toDF()) == expected
     assert (source_calls.value, pair_calls.value) == (5, 3)
-    assert value_calls.value in {2, 3}  # a batch of pandas may hold the rows that no clause takes
+    assert value_calls.value in {2, 3}  # a batch of pandas may include rows that no clause matches
 
 
 @pytest.mark.parametrize("vectorized", one_in(2, [True, False]))

@@ -1,4 +1,4 @@
-"""The package `delta` for programs that import it: its names, and the programs that run on it."""
+"""The package `delta` for programs that import it: its names, and programs that run on it."""
 
 import os
 import subprocess
@@ -105,7 +105,7 @@ def test_the_runner_passes_arguments_on_and_explains_itself(tmp_path):
 
 
 CATALOG = "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
-WAYS = {  # of the first, the JVM starts with the catalog that it does not have
+WAYS = {  # in the first way, the JVM starts with a catalog class that it does not have
     "by PYTHONPATH": ((), (DIRECTORY,), f"--conf {CATALOG} pyspark-shell"),
     "by the runner": (("-m", "engine.delta"), (), "pyspark-shell"),
 }

@@ -1,4 +1,4 @@
-"""A write that is bound to be aborted ends while Spark still works, and leaves nothing."""
+"""A write that must abort ends while Spark still works, and leaves nothing behind."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def slow(tmp_path):
-    """A function of a text that says that it is called, and would take a minute."""
+    """Return a text function that records its call and would take a minute."""
     begun, ended = tmp_path / "begun", tmp_path / "ended"
 
     def slowly(text):

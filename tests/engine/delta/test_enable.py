@@ -1,4 +1,4 @@
-"""`spark.sql` of an enabled session: statements about Delta tables are the engine's."""
+"""`spark.sql` of an enabled session: the engine runs statements about Delta tables."""
 
 # ruff: noqa: S608 - statements with paths of this test
 from concurrent.futures import ThreadPoolExecutor
@@ -257,7 +257,7 @@ def test_updates_of_other_rows_of_one_file_all_commit(lake, orders):
 def test_a_name_of_a_python_source_is_read_once_the_session_is_enabled(spark, make, orders):
     session = spark.newSession()
     place = make().detail().first().location
-    source_exists(session, "lake")  # the session is the thread's active one from here on
+    source_exists(session, "lake")  # from here on the session is the active session of the thread
     register(session)
     session.sql(f"CREATE TABLE shop.letters USING lake OPTIONS (path '{place}')")
     with pytest.raises(AnalysisException, match=r"engine\.delta\.enable\(spark\)"):
@@ -291,7 +291,7 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
 
 
 def test_statements_of_transactions_name_where_there_are_some(lake, orders):
-    """Spark's own scripts are run by Spark, unless they name a Delta table."""
+    """Spark runs its own scripts, unless they name a Delta table."""
     for text in (
         "BEGIN", "BEGIN;", "BEGIN ATOMIC DELETE FROM orders; DELETE FROM orders; END",
         "begin atomic insert into orders values (4, 'ink'); end;", "BEGIN TRANSACTION",
@@ -313,7 +313,7 @@ def test_statements_about_no_delta_table_are_run_by_spark(lake, spark, orders):
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         lake.sql("SELECT :missing", {"other": 1})
     with pytest.raises(ParseException):
-        spark.sql("OPTIMIZE orders")  # a session that is not enabled
+        spark.sql("OPTIMIZE orders")  # this session is not enabled
     assert rows(lake.newSession(), "SHOW TBLPROPERTIES shop.orders ('team')")[0][0] == "team"
 
 

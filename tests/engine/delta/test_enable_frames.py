@@ -1,4 +1,4 @@
-"""DataFrames of an enabled session: `format("delta")` is read and written by the engine."""
+"""DataFrames of an enabled session: the engine reads and writes `format("delta")`."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ DAYS = [(1, "mon"), (2, "tue"), (3, "tue")]
 
 @pytest.fixture
 def days(lake):
-    """Three rows of two days."""
+    """Return three rows of two days."""
     return lake.createDataFrame(DAYS, "n int, day string").coalesce(1)
 
 

@@ -1,4 +1,4 @@
-"""Errors as programs of delta-spark catch them and as the engine has them: catching either works."""
+"""Exceptions under delta-spark's names and the engine's names: programs can catch either."""
 
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException

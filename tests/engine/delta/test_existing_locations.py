@@ -1,6 +1,6 @@
-"""A statement that creates a table where one lies: its rows stay, or the statement says so.
+"""Statements that create a table at an existing location: its rows stay, or the statement fails.
 
-The expectations are what delta-spark 4.4 does with the same statements.
+The expectations are the results of delta-spark 4.4 for the same statements.
 """
 
 import pytest
@@ -18,7 +18,7 @@ OCCUPIED = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 NO_SCHEMA = "DELTA_SCHEMA_NOT_PROVIDED"
 KEPT, NEW = [(1, "a")], [(2, "b")]
 
-# what follows the name: with what code it ends ("" where it is done)
+# the text after the name: the resulting error code ("" for success)
 DEFINITIONS = {
     "(id INT, p STRING) USING delta": "",
     "(p STRING, id INT) USING delta": "",
@@ -36,7 +36,7 @@ DEFINITIONS = {
 
 @pytest.fixture
 def place(lake, tmp_path):
-    """A table of one row at a location that no name leads to."""
+    """Return the location of a table of one row that has no name."""
     location = str(tmp_path / "there")
     lake.createDataFrame(KEPT, "id int, p string").write.format("delta").save(location)
     return location

@@ -1,4 +1,4 @@
-"""What delta-spark raises itself is caught by the names of this API, on both kinds of session."""
+"""Exceptions of delta-spark itself, caught by this API's names on both kinds of session."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def test_what_pyspark_does_not_know_is_not_hidden_by_it():
 def test_the_names_of_another_package_stay(monkeypatch):
     class Theirs(captured.CapturedException):
         def __init__(self):
-            """It needs no JVM."""
+            """Do without a JVM."""
 
     Theirs.__module__ = "delta.exceptions.captured"
     theirs = Theirs()

@@ -1,4 +1,4 @@
-"""DataFrames and views over a table read its latest version whenever a query runs."""
+"""DataFrames and views over a table read its latest version in every query."""
 # ruff: noqa: S608 - the only names in these statements are the paths of this module
 
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +75,7 @@ def test_joins_and_unions_of_frames_of_several_times_read_one_version(lake, plac
 
 
 def test_no_query_sees_two_versions_of_a_table(lake, place, monkeypatch):
-    """A commit lands between the two scans of each join."""
+    """A commit is made between the two scans of each join."""
     table, original = load(lake, place), live_tables.LiveTable.latest
     seen = []
 
@@ -217,7 +217,7 @@ def test_a_table_that_gets_deletion_vectors_later_is_an_error_and_not_an_old_row
 
 
 def test_frames_of_one_table_in_many_threads_each_read_one_version(lake, place):
-    """Every commit adds two rows: no count is even."""
+    """Every commit adds two rows, so no count is even."""
     frame = load(lake, place)
     pairs = frame.alias("a").join(frame.alias("b"), "n")
     with ThreadPoolExecutor(3) as pool:

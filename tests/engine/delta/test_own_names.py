@@ -15,7 +15,7 @@ _SPELLINGS = (("t", "T"), ("shop.t", "t"), ("t", "`shop`.`t`"))
 
 @pytest.fixture
 def fill(lake):
-    """`fill()`: the table shop.t of three rows; another database has one of that name too."""
+    """Return `fill()`, which fills shop.t with three rows; another database also has a table of that name."""
     lake.sql("CREATE TABLE default.t (id BIGINT, v STRING) USING delta")
     values = ", ".join(map(str, ROWS))
 

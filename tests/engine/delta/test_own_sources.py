@@ -1,4 +1,4 @@
-"""A DataFrame made from the table that a write changes: no update is lost between the two."""
+"""A DataFrame from the table that a write changes: no update between the two is lost."""
 
 import shutil
 

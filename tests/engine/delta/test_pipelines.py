@@ -1,7 +1,7 @@
-"""Three pipelines that people run, written with DataFrames alone: overlapping writes of each land.
+"""Three common pipelines, written with DataFrames alone, whose overlapping writes both commit.
 
 Every overlap fails a check of Delta's file-level rules, so delta-spark aborts one of its two writes.
-`.resolved` names the rule, and here rows resolve it.
+`.resolved` names the rule; here the rows resolve it.
 """
 
 import json
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def list_resolved(conflicts):
-    """The operations that were first, and the rule that files alone would have failed."""
+    """Return each winning operation, and the rule that file-level checks would have failed."""
     return [(conflict.winner.operation, Rule(conflict.rule)) for conflict in conflicts]
 
 
@@ -34,7 +34,7 @@ CHANGES = "key string, value bigint, op string, at bigint"
 
 
 class Feed:
-    """A stream of change files, merged batch by batch; what was resolved is kept."""
+    """A stream of change files, merged batch by batch; resolved conflicts are kept."""
 
     def __init__(self, spark, place):
         self.spark, self.place, self.resolved = spark, place, []
@@ -44,7 +44,7 @@ class Feed:
         frame.write.mode("append").json(str(self.place / "changes"))
 
     def run(self, table):
-        """Merge what has come since the last run; the checkpoint knows where that was."""
+        """Merge the changes since the last run, according to the checkpoint."""
         reader = self.spark.readStream.schema(CHANGES).json(str(self.place / "changes"))
         query = (
             reader.writeStream.foreachBatch(lambda rows, batch: self.upsert(table, rows, batch))
@@ -89,7 +89,7 @@ def test_a_cdc_stream_upserts_beside_optimize(spark, make, tmp_path):
     expected = [("a", 11), ("b", 2), ("c", 3), ("d", 4), ("f", 6), ("g", 7), ("h", 8), ("z", 26)]
     assert rows_of(table.toDF()) == expected
 
-    feed.add(("b", 20, "U", 3), ("z", 0, "D", 4))  # and an OPTIMIZE that comes second
+    feed.add(("b", 20, "U", 3), ("z", 0, "D", 4))  # and an OPTIMIZE that commits second
     optimizing = table.observed(Meanwhile(lambda: feed.run(table))).optimize()
     done = optimizing.executeCompaction()
     assert list_resolved(done.resolved) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
@@ -106,7 +106,7 @@ DIMENSION = "id bigint, city string, since bigint, until bigint, current boolean
 
 
 class Together(TransactionObserver):
-    """Holds every writer until all have staged what they write."""
+    """A barrier that holds every writer until all have staged their changes."""
 
     def __init__(self, writers):
         self._barrier = threading.Barrier(writers, timeout=120)
@@ -116,7 +116,7 @@ class Together(TransactionObserver):
 
 
 def move_customers(spark, table, *customers):
-    """SCD type 2: a row for each customer that closes the current one, and one that is new."""
+    """Apply SCD type 2: for each customer, a row that closes the current one, and a new row."""
     changes = spark.createDataFrame(customers, "id bigint, city string, at bigint")
     source = changes.withColumn("closes", F.col("id")).unionByName(
         changes.withColumn("closes", F.lit(None).cast("bigint"))
@@ -175,7 +175,7 @@ EVENTS = "event string, person bigint"
 
 
 def stream_in(spark, place, table, *rows):
-    """Append events once each, however often they are sent; what was resolved."""
+    """Append each event once, even if it is sent again; return the resolved conflicts."""
     frame = spark.createDataFrame(rows, EVENTS).coalesce(1)
     frame.write.mode("append").json(str(place / "events"))
     told = []
@@ -212,14 +212,14 @@ def test_a_persons_rows_are_erased_while_events_stream_in(spark, make, tmp_path)
     assert rows_of(table.toDF()) == [("e0", 6), ("e4", 9), ("e5", 7), ("e6", 9)]
 
     late = table.observed(Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e7", 70))))
-    with pytest.raises(DeltaConcurrentModificationException):  # an event of that very person
+    with pytest.raises(DeltaConcurrentModificationException):  # an event of the erased person
         late.delete(forget)
     again = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e8", 7)))
     table.observed(again).retries(1).delete(forget)
     assert rows_of(table.toDF()) == [("e0", 6), ("e4", 9), ("e6", 9)]
 
 
-# --- the ways in which programs name what a stream writes into ---
+# --- the ways in which programs name the target of a stream ---
 
 
 def write_stream(writer, place, name, table="", **options):
@@ -285,7 +285,7 @@ def test_a_stream_goes_on_from_a_checkpoint_of_delta_spark(lake, tmp_path):
     place, copy, checkpoint = (str(tmp_path / name) for name in ("rows", "copy", "checkpoint"))
 
     def add_rows(first):
-        """Two rows in two files."""
+        """Add two rows in two files."""
         writer = lake.range(first, first + 2).write.format("delta").mode("append")
         writer.option("maxRecordsPerFile", 1).save(place)
 
@@ -300,7 +300,7 @@ def test_a_stream_goes_on_from_a_checkpoint_of_delta_spark(lake, tmp_path):
         return sorted(row.id for row in lake.read.format("delta").load(copy).collect())
 
     def write_offsets(*offsets):
-        """Rewrite what the checkpoint holds of the source as delta-spark writes it."""
+        """Rewrite the source's offsets in the checkpoint as delta-spark writes them."""
         for number, (version, index, initial) in enumerate(offsets):
             file = tmp_path / "checkpoint" / "offsets" / str(number)
             source = {
@@ -322,7 +322,7 @@ def test_a_stream_goes_on_from_a_checkpoint_of_delta_spark(lake, tmp_path):
     assert copy_rows() == list(range(8))
     write_offsets((2, 1, True), (2, 3, True), (3, -1, False), (3, 0, False))  # within version 3
     copied = copy_rows()
-    assert len(copied) == 9  # one file of version 3 comes again
+    assert len(copied) == 9  # one file of version 3 is read again
     assert set(copied) == set(range(8))
     for index in (-20, "x"):
         with pytest.raises(RequestError, match="taken over"):

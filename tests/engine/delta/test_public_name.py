@@ -1,4 +1,4 @@
-"""`lakeui.delta` is `engine.delta`, and says so when another `engine` hides it."""
+"""`lakeui.delta` is `engine.delta`, and reports another `engine` that hides it."""
 
 import os
 import subprocess

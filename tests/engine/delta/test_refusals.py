@@ -1,6 +1,6 @@
 """Refusals have the error classes of delta-spark 4.4, which programs compare.
 
-The expectations are what delta-spark raises for the same calls.
+The expectations are the errors of delta-spark for the same calls.
 """
 
 import pytest
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def condition_of(call):
-    """The class of a call's error; "" if it has none."""
+    """Return the error class of a call, or "" if it succeeds."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - its class is what is compared

@@ -1,4 +1,4 @@
-"""Reports go out in the background, survive a dashboard that is away, and never touch the write."""
+"""Reports are sent in the background, survive an unreachable dashboard, and never affect the write."""
 
 import asyncio
 import logging
@@ -103,7 +103,7 @@ def test_every_phase_of_a_transaction_is_reported(table, spool):
 
 @pytest.fixture
 def reports(spool):
-    """A dashboard that the process reports to, as `configure` has it."""
+    """Yield a dashboard that the process reports to, set by `configure`."""
     with desk() as dashboard:
         engine.delta.configure(report_to=dashboard.url, token="lake_x", spool=spool)
         try:
@@ -448,7 +448,7 @@ class TestOtherEngines:
 
     def test_a_conflict_is_reported_and_raised_again_unchanged(self, box, dashboard):
         class ConcurrentAppendException(Exception):  # noqa: N818 - delta-spark's name
-            """As delta-spark's Python calls it."""
+            """The name in delta-spark's Python API."""
 
         error = ConcurrentAppendException("Files were added by a concurrent update.")
         reports = ConflictReports("sales.orders", "merge", box=box)

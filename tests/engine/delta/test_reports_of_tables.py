@@ -1,4 +1,4 @@
-"""A program that uses `DeltaTable` reports without a line of its own but where to."""
+"""A program that uses `DeltaTable` reports with no code beyond the dashboard's address."""
 
 import pytest
 

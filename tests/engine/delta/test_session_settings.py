@@ -1,4 +1,4 @@
-"""What a table's rows are does not depend on how the caller's session reads other files."""
+"""A table's rows do not depend on the caller's settings for reading other files."""
 
 import json
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 
 def test_columns_are_found_by_their_ids_in_any_session(lake, tmp_path):
-    """Files that another engine wrote before a column was renamed, and another one given its name."""
+    """Another engine wrote the files before a column was renamed and another one took its name."""
     place = tmp_path / "table"
     (place / "_delta_log").mkdir(parents=True)
     fields = [

@@ -1,4 +1,4 @@
-"""Times that are added to a table are cast by the time zone of the session that adds them."""
+"""Times added to a table are cast by the time zone of the writing session."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Points in time at the end of names, found in statements without touching texts and comments."""
+"""Time-travel suffixes of names, found in statements without touching literals and comments."""
 
 # ruff: noqa: S608 - a statement that nobody runs
 import pytest

@@ -1,4 +1,4 @@
-"""Times are stored by the time zone of the caller's session, whatever the engine computes in."""
+"""Times are stored by the time zone of the caller's session, regardless of the engine's own."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def _times(lake, zone, ansi):
     rows = session.sql(
         "SELECT CAST(id AS INT) AS id, IF(id % 4 = 3, NULL, DATE '2024-07-04') AS day,"
         " timestamp_seconds(1720051200 + id * 900) AS at, false AS hit FROM range(96)"
-    )  # a day of quarters of an hour from midnight in UTC: one is midnight in each zone
+    )  # every quarter of an hour of a day in UTC: midnight of each zone is among them
     return session, rows.localCheckpoint()
 
 

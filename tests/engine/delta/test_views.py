@@ -1,4 +1,4 @@
-"""Permanent views over Delta tables: Spark's catalog keeps their text, every query reads the latest."""
+"""Permanent views over Delta tables: Spark's catalog keeps their text, queries read the latest version."""
 # ruff: noqa: S608 - the only names in these statements are the tables of this module
 
 import pytest

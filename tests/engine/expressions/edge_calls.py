@@ -1,7 +1,7 @@
-"""A call of every function and operator, and of every cast, over the values at which engines differ.
+"""Calls of every function, operator and cast, over edge values at which engines differ.
 
-`calls_of` gives the texts of a function's calls: for each family of its parameters the columns of
-`EDGES`, and what needs a literal as it is written in `_WRITTEN`.
+`calls_of` returns a function's calls: for each family of its parameters the columns of `EDGES`; calls
+that need a literal are written out in `_WRITTEN`.
 """
 
 import datetime as dt
@@ -291,7 +291,7 @@ _WRITTEN: dict[str, list[str]] = {
 
 
 def calls_of(function: Function) -> list[str]:
-    """The texts of a function's calls, by families and as they are written; not all go together."""
+    """Return a function's calls, by families and as written; some combinations have invalid types."""
     name = function.name
     written = _WRITTEN.get(name, [])
     if name in COMPARISONS or name in ARITHMETIC - {"pmod"}:
@@ -314,7 +314,7 @@ def _iter_family_calls(function: Function) -> Iterator[str]:
 
 
 def rows_of(names: Sequence[str], arrow: pa.Schema) -> pa.Table:
-    """The values of some columns, each beside each; some of them where they are many."""
+    """Return all combinations of some columns' values, or a sample if there are many."""
     every = product(*(EDGES[name][1] for name in names))
     total = prod(len(EDGES[name][1]) for name in names)
     step = total // _MOST_ROWS + 1

@@ -1,6 +1,6 @@
-"""Rows and conditions over one schema of every atomic type, for property tests.
+"""Generated rows and conditions over one schema of every atomic type, for property tests.
 
-Extreme values come often: nulls, NaN, infinities, both zeros, the ends of integers, the empty
+Extreme values are frequent: nulls, NaN, infinities, both zeros, the ends of integers, the empty
 string, texts beyond ASCII, and moments around the epoch.
 """
 
@@ -130,7 +130,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def rows(max_size: int = 12) -> st.SearchStrategy[pa.Table]:
-    """Tables of a few rows."""
+    """Generate tables of a few rows."""
     row = st.fixed_dictionaries({name: st.none() | values for name, values in _VALUES.items()})
     return st.lists(row, min_size=1, max_size=max_size).map(
         lambda made: pa.Table.from_pylist(made, schema=ARROW)
@@ -305,7 +305,7 @@ def _comparisons() -> st.SearchStrategy[str]:
 
 
 def conditions(max_leaves: int = 6) -> st.SearchStrategy[str]:
-    """Conditions as text."""
+    """Generate conditions as text."""
     return st.recursive(
         _comparisons(),
         lambda inner: st.one_of(
@@ -318,7 +318,7 @@ def conditions(max_leaves: int = 6) -> st.SearchStrategy[str]:
 
 
 def skippable_conditions() -> st.SearchStrategy[str]:
-    """Conditions of the shapes that statistics can decide, more often than by chance."""
+    """Generate conditions that statistics can decide more often than random ones."""
     plain = st.one_of(
         _join("{} {} {}", _pick("b", "i", "l", "f", "d", "n", "st.x"), _COMPARE, _NUMBER_LITERAL),
         _join("{} {} {}", _NUMBER_LITERAL, _COMPARE, _pick("i", "l", "f", "d", "n")),

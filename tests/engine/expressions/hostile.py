@@ -1,6 +1,6 @@
 """Expressions that must never become a tree. Every one is refused with an `EngineError`.
 
-The schema they meet has the columns id, name, date, ok, arr, m and st.x.
+The schema has the columns id, name, date, ok, arr, m and st.x.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from engine.errors import EngineError
 def list_accepted(
     texts: Iterable[str], read: Callable[[str], object], refusal: type[EngineError] = EngineError
 ) -> list[str]:
-    """Return the texts that are read without a refusal."""
+    """Return the texts that `read` accepts."""
     return [text for text in texts if not _is_refused(text, read, refusal)]
 
 

@@ -1,4 +1,4 @@
-"""LIKE as the standard tells it, one character after the other, and texts and patterns to try it on."""
+"""A model of LIKE as the standard defines it, character by character, with sample texts and patterns."""
 
 import random
 
@@ -17,7 +17,7 @@ _SHAPES = ("", "%", "_", "%%", "a%", "%a", "%a%", "a%b", "a%b%a", "%a%a%b", "_%_
 
 
 def matches(text: str, pattern: str, escape: str = "\\") -> bool:
-    """Whether the whole text is of the pattern, in time that grows with both."""
+    """Return True if the whole text matches the pattern, in time linear in both."""
     reached = {0}
     for token, is_wildcard in _tokens(pattern, escape):
         if is_wildcard and token == "%":
@@ -30,20 +30,20 @@ def matches(text: str, pattern: str, escape: str = "\\") -> bool:
 
 
 def texts(count: int, seed: int = 1) -> list[str | None]:
-    """Short texts of few letters, so that pieces of patterns come in them again and again."""
+    """Return short texts over few letters, so that pieces of patterns often occur in them."""
     dice = random.Random(seed)  # noqa: S311 - reproducible
     made = ["".join(dice.choices(ALPHABET[:8], k=dice.randint(0, 9))) for _ in range(count)]
     return [None, "", "a" * 20, "ab" * 10, *made]
 
 
 def patterns(count: int, seed: int = 2) -> list[str]:
-    """Patterns with `\\` as their escape character."""
+    """Return patterns with `\\` as their escape character."""
     dice = random.Random(seed)  # noqa: S311 - reproducible
     return [*_SHAPES, *("".join(dice.choices(_PARTS, k=dice.randint(0, 7))) for _ in range(count))]
 
 
 def replace_escape(escape: str, pattern: str) -> str:
-    """A pattern whose escape character is `\\`, with another one."""
+    """Return a pattern with another escape character in place of `\\`."""
     made = []
     for token, is_wildcard in _tokens(pattern, "\\"):
         stands_for_itself = not is_wildcard and token in {"%", "_", escape}

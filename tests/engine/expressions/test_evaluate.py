@@ -1,4 +1,4 @@
-"""Values over Arrow data, as Spark has them."""
+"""Values over Arrow data, compared with Spark's."""
 
 import datetime as dt
 import re
@@ -222,7 +222,7 @@ def test_parts_of_years_that_arrow_does_not_have_are_left_to_spark(
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_date_that_no_timestamp_can_be_of_is_left_to_spark(text: str, sign: int):
-    """Spark fails on it. Arrow's number went round: a date far ahead was long ago."""
+    """Spark fails on such a date. Arrow's number overflowed: a distant future date became a past one."""
     dates = pa.array([sign * 200_000_000], pa.int32()).view(pa.date32())
     rows = pa.table({"day": dates, "ts": pa.nulls(1, pa.timestamp("us", "UTC"))})
     with pytest.raises(CannotEvaluateError, match="overflow"):
@@ -230,7 +230,7 @@ def test_a_date_that_no_timestamp_can_be_of_is_left_to_spark(text: str, sign: in
 
 
 def test_every_function_that_arrow_has_is_compared_with_spark():
-    """A function of `FUNCTIONS_OF_ARROW` belongs into a strategy of `generated.py`."""
+    """A function of `FUNCTIONS_OF_ARROW` belongs in a strategy of `generated.py`."""
     elsewhere = {"size", "isnull", "isnotnull"}  # no column is a list; `x IS NULL` calls the others
     named = set(re.findall(r"\w+", Path(generated.__file__).read_text("utf-8")))
     assert FUNCTIONS_OF_ARROW.keys() & FUNCTIONS.keys() - elsewhere <= named

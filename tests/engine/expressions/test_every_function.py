@@ -1,7 +1,7 @@
-"""Every function, operator and cast: what Arrow says of an edge value is what Spark says of it.
+"""Every function, operator and cast: Arrow's result for an edge value equals Spark's.
 
-Where Arrow gives a value for a row, Spark gives the same; where Spark fails, Arrow gives none. What
-Arrow never evaluates is Spark's alone, and docs/sql.md says so.
+Where Arrow gives a value for a row, Spark gives the same; where Spark fails, Arrow gives none. Calls
+that Arrow never evaluates are left to Spark, and docs/sql.md says so.
 """
 
 from typing import Any
@@ -76,7 +76,7 @@ def _trees(name: str) -> list[Expression]:
     for text in calls_of(COMPARED[name]):
         try:
             trees.append(parse_expression(text, SCHEMA, now_ms=0))
-        except ExpressionError:  # of types that do not go together
+        except ExpressionError:  # incompatible types
             continue
     return trees
 
@@ -101,7 +101,7 @@ def _together(tree: Expression, rows: pa.Table) -> list[Any] | None:
 
 
 def _list_values(values: pa.ChunkedArray) -> list[Any]:
-    """Values in Python; dates and times, which may lie beyond its years, by their numbers."""
+    """Return Python values; dates and times as numbers, because they may exceed Python's range."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):
@@ -111,7 +111,7 @@ def _list_values(values: pa.ChunkedArray) -> list[Any]:
 
 
 def _evaluate_in_spark(spark: SparkSession, text: str, rows: pa.Table) -> list[Any]:
-    """Spark's values; a row that Spark fails on is found by halves."""
+    """Return Spark's values; find failing rows by bisection."""
     try:
         frame = spark.createDataFrame(rows).coalesce(1).selectExpr(f"{text} AS value")
         values = _list_values(frame.toArrow().column(0))

@@ -1,4 +1,4 @@
-"""Nothing that is not on the list becomes a tree, however it is written."""
+"""Nothing outside the allow-list becomes a tree, in any spelling."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_hostile_conditions_are_refused_inside_commands(command_of):
 
 
 def _validate(command: Delete | Optimize | Update) -> None:
-    """Checked, and its subqueries' tables looked for."""
+    """Validate the expression and look up its subqueries' tables."""
     command.validate(SCHEMA)
     command.condition(SCHEMA, tables=_refuse_table)
 

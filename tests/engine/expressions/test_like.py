@@ -1,4 +1,4 @@
-"""LIKE: Arrow's answer, what Spark is given for it, and what is refused."""
+"""LIKE: Arrow's answer, its rendering for Spark, and refused patterns."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""What stands before a dot: the name that a table is called by, then a struct column, then other names."""
+"""The name before a dot: the table's alias, then a struct column, then other names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Structs, arrays, maps, lambdas and JSON: typed, rendered for Spark, or refused; never told by Arrow."""
+"""Structs, arrays, maps, lambdas and JSON: typed, rendered for Spark, or refused; not evaluated by Arrow."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""IN with a NULL among its options, as Spark is given it and as it answers."""
+"""IN with a NULL among its options: its rendering for Spark, and Spark's answer."""
 
 import pytest
 from pyspark.sql import SparkSession

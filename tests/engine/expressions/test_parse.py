@@ -1,4 +1,4 @@
-"""What the grammar makes of what people write."""
+"""The parser's results for common expressions."""
 
 import datetime as dt
 from decimal import Decimal

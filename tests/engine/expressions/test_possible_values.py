@@ -1,4 +1,4 @@
-"""Bounds in, possible truths out: never less than what rows within the bounds can give."""
+"""Possible truth values under column bounds: at least those of the rows within the bounds."""
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ from tests.engine.expressions.generated import SCHEMA, rows, skippable_condition
 
 
 def _column_bounds(table: pa.Table):
-    """The tightest bounds of each column of a table."""
+    """Return the tightest bounds of each column of a table."""
 
     def bounds(column):
         values = table.column(column.path[0]).to_pylist()

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - queries are what is tested
-"""Queries become plans over known tables, or are refused with the place and the name of the fault."""
+"""Queries become plans over known tables, or are refused with the position and the offending name."""
 
 from contextlib import suppress
 

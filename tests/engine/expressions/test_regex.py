@@ -1,4 +1,4 @@
-"""A pattern that is taken matches as written, and never long; any other is refused."""
+"""Regular expressions: an accepted pattern matches as written in bounded time; others are refused."""
 
 import re
 
@@ -40,7 +40,7 @@ def test_what_may_take_long_or_is_not_known_is_refused(pattern):
     assert caught.value.position == 7
 
 
-@pytest.mark.timeout(30)  # a pattern that backtracks is never done
+@pytest.mark.timeout(30)  # a backtracking pattern would never end
 @pytest.mark.parametrize("pattern", TAKEN)
 def test_what_is_taken_is_quick_on_every_text(pattern):
     java = re.compile(limit_pattern(pattern).java)

@@ -1,4 +1,4 @@
-"""A tree, its SQL and the tree of that SQL."""
+"""Round trips: a tree, its SQL and the tree of that SQL."""
 
 import pytest
 from hypothesis import given

@@ -1,8 +1,8 @@
-"""An expression means what the caller's session says: its time zone, its ANSI mode, whoever evaluates it.
+"""An expression follows the caller's time zone and ANSI mode, whichever evaluator computes it.
 
-Three evaluators are held together: this process, Spark through the engine, and the session's own
-`selectExpr`. The calls are those of `edge_calls`, one of every function of the allow-list, operator and
-cast at least, alone and inside others.
+Three evaluators are compared: this process, Spark through the engine, and the session's own
+`selectExpr`. The calls are those of `edge_calls`, at least one of every allowed function, operator and
+cast, alone and inside others.
 """
 
 import datetime as dt
@@ -77,7 +77,7 @@ def _functions() -> list[Function]:
 
 
 def _texts(every_call: int, every_form: int) -> list[str]:
-    """Some calls of each function, the first always, and some of the forms over two kinds of values."""
+    """Return some calls of each function, including the first, and some forms over two kinds of values."""
     forms = [form.format(*pair) for form in _FORMS for pair in product(_ATOMS, _ATOMS)]
     functions = share(3, _functions())
     calls = chain.from_iterable(calls_of(function)[::every_call] for function in functions)
@@ -85,7 +85,7 @@ def _texts(every_call: int, every_form: int) -> list[str]:
 
 
 def _short() -> list[str]:
-    """Few: each is analyzed by the session."""
+    """Return a few calls, because the session analyzes each."""
     return [*_WRITTEN, *(form.format("day", "ts") for form in _FORMS), "b * b2", "i % i2", "-(b)"]
 
 
@@ -94,7 +94,7 @@ def _is_tame(value: Any) -> bool:
 
 
 def _rows() -> pa.Table:
-    """Values of every column beside those of the others; midnights of the three zones among the times."""
+    """Return combinations of all columns' values; the times include midnight of the three zones."""
     midnights = [
         dt.datetime.fromisoformat(f"2024-07-04 {clock}")
         for clock in ("00:00", "04:00", "20:00", "18:15")
@@ -123,7 +123,7 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def sessions(spark: SparkSession, rows: pa.Table) -> dict[tuple[str, str], DataFrame]:
-    """The rows in a session of each zone and mode."""
+    """Return the rows in a session of each zone and mode."""
     frames = {}
     schema = to_spark_schema(SCHEMA)
     for zone, ansi in SESSIONS:
@@ -187,7 +187,7 @@ def test_an_expression_means_what_the_session_says(
 def _wrong(
     rows: pa.Table, frame: DataFrame, asked: DataFrame, trees: Mapping[str, Expression]
 ) -> list[Any]:
-    """Where the engine, by Spark over `asked` or in this process, and the session differ."""
+    """Return the differences between the session and the engine, by Spark over `asked` or in this process."""
     known = {
         text: values
         for text, values in zip(trees, _values(frame, list(trees)), strict=True)
@@ -207,7 +207,7 @@ def _wrong(
 
 
 def _iter_parsed(texts: Sequence[str]) -> Iterator[tuple[str, Expression]]:
-    """The trees of texts that do not tell a time by the session's zone."""
+    """Yield the trees of texts that do not read a time in the session's zone."""
     for text in texts:
         try:
             tree = parse_expression(text, SCHEMA, now_ms=0)
@@ -237,7 +237,7 @@ def _tells_time(tree: Expression, text: str) -> bool:
 
 
 def _values(frame: DataFrame, asked: Sequence[Any]) -> list[list[Any] | str]:
-    """The values of each; what Spark fails on, which halves find."""
+    """Return the values of each call; find failing rows by bisection."""
     if not asked:
         return []
     try:
@@ -263,7 +263,7 @@ def _evaluate_in_process(tree: Expression, rows: pa.Table) -> list[Any] | None:
 
 
 def _list_values(values: pa.ChunkedArray) -> list[Any]:
-    """Values in Python; dates and times, which may lie beyond its years, by their numbers."""
+    """Return Python values; dates and times as numbers, because they may exceed Python's range."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):

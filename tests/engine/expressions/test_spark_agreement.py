@@ -1,4 +1,4 @@
-"""What Arrow says of a condition is what Spark says, or Arrow says nothing."""
+"""Arrow's answer to a condition is Spark's answer, or none."""
 
 from itertools import chain
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def _answers(frame: DataFrame, texts: list[str]) -> list[list[bool | None] | None]:
-    """Spark's value of each condition for each row; None for a condition Spark fails on."""
+    """Return Spark's value of each condition for each row; None if Spark fails on the condition."""
     try:
         answers = frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))).toArrow()
     except PySparkException:

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - queries are what is tested
-"""Spark's other spellings say what the plain ones say, and nothing else."""
+"""Spark's alternative spellings mean the same as the plain ones, and nothing else."""
 
 import pytest
 

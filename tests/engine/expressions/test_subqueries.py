@@ -1,4 +1,4 @@
-"""Subqueries: allowed where a command asks for them, one table deep, and never proof of anything."""
+"""Subqueries: allowed where a command supports them, one table deep, and never used as proof."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A text becomes a value in this process only where Spark's cast makes the same value of it."""
+"""Casts of text: evaluated in this process only if Spark's cast gives the same value."""
 
 import unicodedata
 from itertools import product
@@ -119,7 +119,7 @@ def test_a_time_in_a_text_is_read_as_spark_reads_it(spark: SparkSession) -> None
 
 
 def _compare(spark: SparkSession, name: str, texts: list[str]) -> int:
-    """How many texts this process reads; each as Spark does."""
+    """Check that this process reads texts as Spark does; return how many it reads."""
     cast = spark.createDataFrame([(text,) for text in texts], "text string")
     theirs = _list_values(cast.selectExpr(f"TRY_CAST(text AS {name}) AS value").toArrow().column(0))
     kind = NAMED_TYPES[name]
@@ -138,14 +138,14 @@ def _compare(spark: SparkSession, name: str, texts: list[str]) -> int:
 
 
 def _list_values(values: Any) -> list[Any]:
-    """Values in Python; times, which may lie beyond its years, by their numbers."""
+    """Return Python values; times as numbers, because they may exceed Python's range."""
     is_time = pa.types.is_timestamp(values.type)
     listed: list[Any] = (values.cast(pa.int64()) if is_time else values).to_pylist()
     return listed
 
 
 def test_the_history_of_a_region_is_sparks_alone() -> None:
-    """Python and Java may carry different copies of it: 1937 in Amsterdam is 40 minutes apart."""
+    """Python and Java may have different copies of it: they differ by 40 minutes in Amsterdam in 1937."""
     for region in ("Europe/Amsterdam", " Africa/Accra"):
         for day, is_literal in (("1937-05-01", False), ("1969-12-31", False), ("2020-01-01", True)):
             text = f"{day} 12:00:00{region}"

@@ -1,4 +1,4 @@
-"""What is said of an expression without evaluating it."""
+"""Traits of expressions, derived without evaluation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values that are written out: a bare number or text is the tree that any expression of it is."""
+"""Literal values: a bare number or text becomes the same tree as in any expression."""
 
 import pytest
 from hypothesis import example, given

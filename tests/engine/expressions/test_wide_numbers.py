@@ -1,4 +1,4 @@
-"""Wide numbers as Spark is given them."""
+"""Wide numbers as rendered for Spark."""
 
 from decimal import Decimal
 
