@@ -1,12 +1,12 @@
-"""Processes that are killed (SIGKILL) at a chosen moment of an operation.
+"""Processes killed by SIGKILL at a chosen moment of an operation.
 
-A moment is the beginning or the end of a call of the store, or a call of the system that a write of
-the store makes in between: the temporary file opened, linked, renamed, removed.
+A moment is the start or the end of a store call, or a system call of a write in between: the
+temporary file is opened, linked, renamed or removed.
 
     python -m tests.engine.faults.dying
 
-reads one request a line, forks a child for it that has everything imported already, and answers
-with one line once the child is gone.
+reads one request a line, forks a child with all modules imported, and answers with one line after
+the child has ended.
 """
 
 import json
@@ -33,7 +33,7 @@ _WRITES = ("open", "os.link", "os.rename", "os.remove", "os.mkdir")
 
 @dataclass
 class Moments:
-    """The moments of one process, in order; it does not outlive the `fatal` one. 0 is none."""
+    """The moments of one process, in order. The process dies at the `fatal` one; 0 means never."""
 
     fatal: int = 0
     names: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Moments:
         self.reach(f"after {name}")
 
     def watch(self, place: str) -> None:
-        """Count what the system is asked to change below a directory, too."""
+        """Count changes that the system makes below a directory as moments too."""
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             if event not in _WRITES or not str(arguments[0]).startswith(place):
@@ -62,7 +62,7 @@ class Moments:
 
 
 class DeadlyStore(LocalStore):
-    """A table on disk that tells each call's beginning and end."""
+    """A table on disk that reports the start and the end of each call."""
 
     def __init__(self, place: str, moments: Moments) -> None:
         super().__init__(place)
@@ -113,7 +113,7 @@ class DeadlyStore(LocalStore):
 
 @dataclass(frozen=True)
 class Death:
-    """What became of a process: whether it was killed, what it had acknowledged, how far it came."""
+    """The end of a process: killed or not, acknowledged or not, and the moments it reached."""
 
     killed: bool
     acknowledged: bool
@@ -122,7 +122,7 @@ class Death:
 
 
 class Undertaker:
-    """The process that forks those that are to die; one serves a whole sweep."""
+    """The process that forks the children to be killed; one serves a whole sweep."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -135,7 +135,7 @@ class Undertaker:
         )
 
     def run(self, operation: str, place: str, txn_id: str, fatal: int = 0) -> Death:
-        """Have a process do an operation at a table, and die at a moment of it."""
+        """Run an operation on a table in a child that dies at a given moment."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"operation": operation, "place": place, "txn_id": txn_id, "fatal": fatal}
@@ -147,12 +147,11 @@ class Undertaker:
         )
 
     def close(self) -> None:
-        """End it."""
         self._process.communicate()
 
 
 def _do(request: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
-    """The life of a child."""
+    """Run the operation in the child."""
     moments = Moments(request["fatal"])
     store = DeadlyStore(request["place"], moments)
     moments.watch(request["place"])
@@ -186,7 +185,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until nobody asks."""
+    """Answer requests until the input ends."""
     pa.set_cpu_count(1)
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")

@@ -1,7 +1,7 @@
-"""Operations that processes are killed in: the table each is done to, and how it is done.
+"""Operations for the kill sweep: how to create each table and run each operation.
 
-All of them run without Spark: commands on Arrow, as generated histories have them, and the engine's
-own operations where those read no rows.
+All of them run without Spark: commands on Arrow, as in generated histories, and the engine's own
+operations that read no rows.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from tests.stateful.arrow_engine import run as run_on_arrow
 from tests.stateful.history import Setup, create
 
 NOW = 1_700_000_000_000
-LATER = NOW + 50 * 365 * 24 * 3_600_000  # whatever may expire has expired by then
+LATER = NOW + 50 * 365 * 24 * 3_600_000  # late enough that everything that may expire has expired
 SOURCE = "source"
 """The directory beside the table that clones read."""
 V2 = {"delta.checkpointPolicy": "v2", "delta.feature.v2Checkpoint": "supported"}
@@ -34,7 +34,7 @@ SOME = (c.Append(1, ROWS), c.Append(2, (("a", 6), ("b", 7))), c.Delete(3, c.Rang
 
 
 class StillClock:
-    """One moment for everything; pauses take no time."""
+    """A clock that stands still; pauses take no time."""
 
     def __init__(self, ms: int = NOW) -> None:
         self._ms = ms
@@ -46,7 +46,7 @@ class StillClock:
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Nobody waits."""
+        """Return at once."""
 
 
 PLAIN, CLOCK = Setup(), StillClock()
@@ -54,7 +54,7 @@ PLAIN, CLOCK = Setup(), StillClock()
 
 @dataclass(frozen=True)
 class OnArrow:
-    """A command of generated histories, begun `behind` versions before the newest."""
+    """A command of generated histories that reads a version `behind` the newest."""
 
     command: c.Command
     made: tuple[c.Command, ...] = SOME
@@ -64,14 +64,14 @@ class OnArrow:
     commits_once = True
 
     def make(self, place: str) -> None:
-        """The table."""
+        """Create the table."""
         table = create(self.setup, place, self.properties)
         for command in self.made:
             running = run_on_arrow(command, _stop_clock(table), stats=True)
             running.txn.commit(running.operation)
 
     def act(self, store: Store, txn_id: str) -> None:
-        """Do it, unless the log holds it already."""
+        """Run the command, unless the log already holds it."""
         table = DeltaTable(store, clock=StillClock())
         newest = table.version()
         read_version = newest - self.behind
@@ -84,7 +84,7 @@ class OnArrow:
 
 @dataclass(frozen=True)
 class ByEngine:
-    """A command as people give it, or its text."""
+    """A command of the engine, or its text."""
 
     command: Command | str
     made: tuple[c.Command | str, ...] = SOME
@@ -95,7 +95,7 @@ class ByEngine:
     commits_once: bool = True
 
     def make(self, place: str) -> None:
-        """The table, and the one beside it that clones read."""
+        """Create the table, and the source table of clones beside it."""
         if self.has_source:
             OnArrow(c.Truncate(9)).make(str(Path(place).parent / SOURCE))
         if self.is_new:
@@ -109,7 +109,7 @@ class ByEngine:
                 running.txn.commit(running.operation)
 
     def act(self, store: Store, txn_id: str) -> None:
-        """Do it, unless the log holds it already."""
+        """Run the command, unless the log already holds it."""
         command = parse_statement(self.command) if isinstance(self.command, str) else self.command
         if isinstance(command, Clone):
             command = replace(command, source_table=str(Path(store.root).parent / SOURCE))

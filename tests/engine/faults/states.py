@@ -1,4 +1,4 @@
-"""What a table says of itself, told in a way that two tables of one making agree on."""
+"""Comparable states of tables, independent of generated names and times."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _TIMES = re.compile(r'"delta.inCommitTimestampEnablementTimestamp": "\d+"')
 
 
 def state_of(snapshot: Snapshot) -> str:
-    """Rows, metadata, protocol, domains and applications; generated names and times left out."""
+    """Return rows, metadata, protocol, domains and applications, without generated names and times."""
     protocol = snapshot.protocol
     said: dict[str, Any] = {
         "rows": sorted(map(repr, snapshot.to_arrow().to_pylist())),
@@ -41,7 +41,7 @@ def state_of(snapshot: Snapshot) -> str:
 
 
 def check_whole(store: Store) -> None:
-    """The versions follow one another, from the first that can be rebuilt; no file named is missing."""
+    """Check that versions are contiguous from the first readable one and that no file is missing."""
     versions = list_versions(store)
     assert versions == list(range(versions[0], versions[-1] + 1))
     files = list_log_files(store)
@@ -56,7 +56,7 @@ def check_whole(store: Store) -> None:
 
 
 def commits_of(store: Store, txn_id: str) -> list[int]:
-    """The versions that a transaction, or a step of it, committed."""
+    """Return the versions committed by a transaction or one of its steps."""
     versions = []
     for version in list_versions(store):
         info = read_commit(store, version).commit_info

@@ -1,4 +1,4 @@
-"""A store whose n-th call goes wrong, in each of the ways that stores do."""
+"""A store whose n-th call fails, in each of the ways that stores fail."""
 
 import resource
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ FULL_DISK = "the disk is full"
 
 @dataclass
 class FaultyStore:
-    """The calls from `fail_at` on, `times` of them, fail; `calls` tells what was asked in turn.
+    """A store whose calls from `fail_at` on fail, `times` of them; `calls` records every call.
 
-    A write that fails after its effect, or is lost on the way, says "unknown"; a deletion says that
-    it failed, done or not; a listing breaks off after its first entry.
+    A write that fails after its effect, or whose answer is lost, has an unknown outcome; a deletion
+    reports a failure, done or not; a listing breaks off after its first entry.
     """
 
     inner: Store
@@ -115,7 +115,7 @@ class FaultyStore:
 
 
 def faults(calls: list[str]) -> Iterator[tuple[int, str]]:
-    """Where and how the calls of a run can fail: what only reads has fewer ways to."""
+    """Yield the number and mode of every possible fault of a run; reads have fewer modes."""
     for number, what in enumerate(calls, 1):
         yield number, BEFORE
         if what.startswith(("create", "put", "delete", "list")):
@@ -125,7 +125,7 @@ def faults(calls: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def copy_store(store: Store, root: str) -> Store:
-    """The same files at another place in memory."""
+    """Return a copy of the files at another location in memory."""
     copy = MemoryStore(root)
     for file in store.list_all():
         copy.put(file.path, store.read(file.path))
@@ -133,7 +133,7 @@ def copy_store(store: Store, root: str) -> Store:
 
 
 class room_for:  # noqa: N801 - used as a function
-    """No file of this process may grow beyond so many bytes: writing fails half-way, for real."""
+    """A limit on the size of this process's files, so that a write really fails half-way."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size = size_bytes

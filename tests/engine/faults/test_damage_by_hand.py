@@ -1,4 +1,4 @@
-"""Logs that no writer should leave: the right rows, or an error of the engine's own that names it."""
+"""Damaged logs: the engine returns the right rows, or an error of its own that names the damage."""
 
 import json
 import struct
@@ -45,7 +45,7 @@ Damage = Callable[[MemoryStore], None]
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """Version 0 makes the table, 1 and 2 add a file each."""
+    """Return a store whose version 0 creates the table, and whose versions 1 and 2 each add a file."""
     made = MemoryStore(f"memory://damage/{uuid.uuid4()}")
     write_first(made)
     write_commit(made, 1, write_rows(made, "a.parquet", {"id": [1, 2, 3]}))
@@ -54,7 +54,7 @@ def store() -> MemoryStore:
 
 
 def read(store: MemoryStore) -> list[Any]:
-    """The ids, and everything else that is asked of a table on the way."""
+    """Return the ids, after using the other parts of a table's interface."""
     table = DeltaTable.open(store.root)
     snapshot = table.snapshot()
     _ = (snapshot.size_bytes, snapshot.timestamp_ms)

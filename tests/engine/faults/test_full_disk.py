@@ -1,4 +1,4 @@
-"""Small statements on a disk without room: done in this process, they fail as any write fails."""
+"""Small statements on a full disk: run in this process, they fail like any other write."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """A process is killed before and after every I/O of every operation.
 
-Afterwards nothing that it had acknowledged is lost, nothing of it is seen in part, deltalake reads
-the table, and a retry of the same job applies it once.
+Afterwards no acknowledged commit is lost, no partial commit is visible, deltalake reads the table,
+and a retry of the same job applies it once.
 """
 
 import shutil
@@ -35,7 +35,7 @@ def undertaker() -> Iterator[Undertaker]:
 
 @dataclass
 class Sweep:
-    """An operation, the table before it, and what the table says before and after it."""
+    """An operation, the table before it, and the table's states before and after."""
 
     name: str
     home: Path
@@ -52,7 +52,7 @@ class Sweep:
         self.states = _states_on_the_way(self.before, whole)
 
     def kill_at(self, fatal: int) -> bool:
-        """Whether a process died at a moment; the table is held to everything promised."""
+        """Kill a process at a moment and check every guarantee; return True if the process died."""
         table, txn_id = self._copy(str(fatal)), str(uuid.uuid4())
         death = self._run(table, txn_id, fatal)
         where = f"{self.name}, killed at {self.moments[fatal - 1 : fatal]}: {death}"
@@ -80,7 +80,7 @@ class Sweep:
             _check_elsewhere(table)
 
     def _copy(self, name: str) -> Path:
-        """The table before the operation, at a place of its own; what lies beside it too."""
+        """Return a copy of the table before the operation, with its sibling directories."""
         shutil.copytree(self.before.parent, self.home / name)
         return self.home / name / "t"
 
@@ -99,7 +99,7 @@ def _state(table: Path) -> str:
 
 
 def _states_on_the_way(before: Path, after: Path) -> list[str]:
-    """The table before an operation and after each of its commits."""
+    """Return the states of a table before an operation and after each of its commits."""
     table = DeltaTable.open(str(after))
     started = newest_version(LocalStore(before))
     versions = range(started + 1, table.version() + 1)

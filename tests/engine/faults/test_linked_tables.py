@@ -1,4 +1,4 @@
-"""A log may name its files by where the table is, whichever name the table is opened by."""
+"""A log with absolute paths is readable through every name of the table's directory."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.engine.made_tables import add, write_commit, write_first, write_rows
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
-    """A table's directory and a link to it; its log names a file by each."""
+    """Return a table's directory and a link to it; the log names a file by each."""
     there, link = tmp_path / "there", tmp_path / "link"
     there.mkdir()
     link.symlink_to(there)

@@ -1,7 +1,7 @@
-"""Every call of the store fails once, in every way, under every operation that needs no Spark.
+"""Every store call fails once, in every mode, under every operation that needs no Spark.
 
-Afterwards the table is as it was or as it should be, the answer was right, nothing the log names is
-missing, and another run of the same job makes it as it should be, once.
+Afterwards the table is in its old or its new state, the answer was right, no file of the log is
+missing, and a second run of the same job reaches the new state, once.
 """
 
 import uuid
@@ -57,7 +57,7 @@ def _do(table: DeltaTable, command: c.Command) -> None:
 
 
 def _create_loaded(uri: str, **properties: str) -> DeltaTable:
-    """A table whose history has inserts, deletion vectors and whole files removed."""
+    """Create a table whose history has inserts, deletion vectors and removals of whole files."""
     named = {"delta.checkpointInterval": "100", **properties}
     table = DeltaTable.create(uri, SCHEMA, properties=named)
     table.clock = FakeClock(ms=NOW)
@@ -108,7 +108,7 @@ def _create_with_idle_feature(uri: str) -> DeltaTable:
 
 @dataclass(frozen=True)
 class Operation:
-    """A command, and the table it is done to."""
+    """A command and its table."""
 
     command: Command | str
     table: Callable[[str], DeltaTable] = _empty
@@ -177,7 +177,7 @@ def _state(uri: str) -> str:
 def _check(
     operation: Operation, made: Store, states: tuple[str, str], fail_at: int, mode: str
 ) -> EngineError | None:
-    """Run it on a store whose n-th call fails, and hold it to everything promised."""
+    """Run the operation on a store whose n-th call fails, and check every guarantee."""
     table = copy_store(made, _uri())
     txn_id, since = str(uuid.uuid4()), newest_version(made)
     store = FaultyStore(table, fail_at=fail_at, mode=mode)
@@ -210,7 +210,7 @@ def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
     states = _state(made.root), _state(store.root)
     assert states[0] != states[1]
     errors = [_check(operation, made, states, *fault) for fault in faults(store.calls)]
-    assert None in errors  # what comes after the commit fails nobody
+    assert None in errors  # a failure after the commit does not fail the command
     assert any(errors)
 
 

@@ -1,6 +1,6 @@
-"""What follows a commit fails at every call, in every way: the commit stands, and so does the log.
+"""Faults at every call after a commit, in every mode: the commit and the log stay intact.
 
-Checksums, checkpoints of both kinds, log compactions and the cleaning of the log are all done after the commit.
+After the commit come checksums, checkpoints of both kinds, log compactions and the cleaning of the log.
 """
 
 import logging
@@ -24,7 +24,7 @@ from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run as run_on_arrow
 from tests.stateful.history import SCHEMA
 
-NOW = 1_900_000_000_000  # long after the files of these tests: what may be cleaned is cleaned
+NOW = 1_900_000_000_000  # long after the files of these tests, so that everything expired may be cleaned
 COMMIT = "create _delta_log/00000000000000000004.json"
 V2 = {"delta.checkpointPolicy": "v2", "delta.feature.v2Checkpoint": "supported"}
 KINDS = {
@@ -42,7 +42,7 @@ def _commit(store: Store, clock: Clock, txn_id: str, number: int) -> None:
 
 
 def _create_store(store: Store, kind: str) -> Store:
-    """Four versions; the next commit has everything of its kind to do afterwards."""
+    """Create four versions, such that the next commit has every kind of post-commit work."""
     DeltaTable.create(store.root, SCHEMA, properties=KINDS[kind])
     for number in range(1, 4):
         _commit(store, FakeClock(), "made", number)

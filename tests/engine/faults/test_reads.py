@@ -1,4 +1,4 @@
-"""Reading a table whose store fails at any call: the right answer, or an error; never half of it."""
+"""Reads from a store that fails at any call: a complete answer or an error, never a partial answer."""
 
 import uuid
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def _do(table: DeltaTable, command: c.Command) -> int:
 
 @pytest.fixture(params=["classic", "v2"])
 def store(request: pytest.FixtureRequest) -> Store:
-    """Inserts, deletion vectors, a compaction, a checkpoint and commits after it."""
+    """Return a table with inserts, deletion vectors, a compaction, a checkpoint and commits after it."""
     kind = V2 if request.param == "v2" else {}
     properties = {
         "delta.checkpointInterval": "4",
@@ -119,7 +119,7 @@ def _reopen_over(store: Store, snapshot: Any) -> Any:
 
 
 def _clean_log(store: Store) -> None:
-    """Everything before the newest version goes; only its checkpoint is left."""
+    """Remove everything before the newest version and keep only its checkpoint."""
     checkpoint(DeltaTable(store).snapshot(), 0)
     assert clean_log(store, 0, LATER)
 

@@ -1,4 +1,4 @@
-"""The client of an object store loses an answer and sends its request again: what it finds is its own."""
+"""An object store's client loses an answer and repeats its request: it recognizes its own file."""
 
 import uuid
 
@@ -22,7 +22,7 @@ STATEMENTS = (
 
 @pytest.fixture
 def store(monkeypatch) -> MemoryStore:
-    """A store that is sent each new file twice, and answers the second time alone."""
+    """Return a store that receives each new file twice, and answers only the second request."""
     put = MemoryStore.put_if_absent
 
     def put_twice(self: MemoryStore, path: str, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Operations on Spark whose store fails at the calls that matter: wholly done, or not at all.
+"""Operations on Spark with a store that fails at writes: wholly done, or not at all.
 
-The writes are what matters: deletion vectors, the commit, and what follows it. Files that a failed
-run had staged are gone afterwards, files that the log names are there.
+The writes are deletion vectors, the commit, and the work after it. Afterwards the files that a failed
+run had staged are gone, and the files that the log names exist.
 """
 
 import shutil
@@ -47,7 +47,7 @@ STATEMENTS = {
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table that deletes rows by vectors too large for the log, and one that rewrites files."""
+    """Return a table with deletion vectors too large for the log, and one that rewrites files."""
     folder = tmp_path_factory.mktemp("faults")
     many = ", ".join(f"({n}, 'n')" for n in range(3000))
     for name, vectors in (("vectors", "true"), ("rewriting", "false")):
@@ -68,7 +68,7 @@ def _try(spark: SparkSession, store: FaultyStore, statement: str, **options: obj
 
 
 def _sample_faults(calls: list[str]) -> list[tuple[int, str]]:
-    """Every write in every way, and the last read before the commit."""
+    """Return every write in every mode, and the last read before the commit."""
     commit = next(n for n, what in enumerate(calls, 1) if what.startswith("create _delta_log"))
     writes = [fault for fault in faults(calls) if calls[fault[0] - 1].startswith(("create", "put"))]
     after = [fault for fault in writes if fault[0] > commit]
@@ -76,7 +76,7 @@ def _sample_faults(calls: list[str]) -> list[tuple[int, str]]:
 
 
 def _list_named_files(store: LocalStore) -> set[str]:
-    """Every file that the log names, change files and tombstones among them."""
+    """Return every file that the log names, including change files and tombstones."""
     state = DeltaTable(store).snapshot().state
     files = [*DeltaTable(store).snapshot().add_files(), *removes_of(state.tombstones)]
     named = {path for file in files for path in paths_of(store.root, file)}
@@ -99,7 +99,7 @@ def _check(
     fault: tuple[int, str],
     states: list[str],
 ) -> EngineError | None:
-    """Run it on a store that fails, then again, and hold it to everything promised."""
+    """Run the statement on a failing store, then again, and check every guarantee."""
     txn_id, error = str(uuid.uuid4()), None
     try:
         failing = FaultyStore(store, fail_at=fault[0], mode=fault[1])

@@ -1,4 +1,4 @@
-"""Files that a run staged stay wherever its commit may have landed."""
+"""Staged files stay if their commit may have succeeded."""
 
 import uuid
 from contextlib import suppress
@@ -23,14 +23,14 @@ NO_AUDIT = "There is no audit table"
 
 
 class Interrupted(TransactionObserver):
-    """Somebody presses Ctrl-C right after the commit."""
+    """A Ctrl-C right after the commit."""
 
     def committed(self, _txn: ObservedTransaction, _committed_version: int) -> None:
         raise KeyboardInterrupt
 
 
 class Unable(TransactionObserver):
-    """Writes down what became of a transaction, where nothing can be written down."""
+    """An observer that cannot record the outcome of a transaction."""
 
     def committed(self, _txn: ObservedTransaction, _committed_version: int) -> None:
         raise StorageError(NO_AUDIT)
@@ -44,7 +44,7 @@ def _vector(store: MemoryStore) -> DeletionVectorDescriptor:
 
 
 def _delete(execution: Execution, vector: DeletionVectorDescriptor) -> None:
-    """What a DELETE does once its rows are found."""
+    """Run the part of a DELETE after its rows are found."""
     with execution.clean_up_on_failure():
         execution.wrote_vectors([vector])
         txn = execution.begin()
@@ -159,7 +159,7 @@ def test_a_commit_that_gives_up_in_doubt_does_not_say_that_nothing_was_written()
 
 
 class TwoFaults(FaultyStore):
-    """Another call fails later."""
+    """A store with a second fault at a later call."""
 
     def __init__(self, inner: MemoryStore, *, second: int, **faults: object) -> None:
         super().__init__(inner, **faults)  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ class TwoFaults(FaultyStore):
 
 
 def _two_batches(execution: Execution, files: list[str]) -> None:
-    """The first is committed, the Spark job of the second fails."""
+    """Commit the first batch, and fail the Spark job of the second."""
     for batch in ("1", "2"):
         files.append(f"part-0-{execution.run_id}.parquet")
         execution.table.store.put(files[-1], b"rows")
@@ -182,7 +182,7 @@ def _two_batches(execution: Execution, files: list[str]) -> None:
             stage(txn, data_file(files[-1]))
             execution.wrote([data_file(files[-1])])
             execution.commit(txn, "OPTIMIZE", {}, {})
-    execution._is_torn = True  # as a job that fails leaves it
+    execution._is_torn = True  # as a failed job leaves it
     what = "The second batch failed."
     raise StorageError(what)
 

@@ -1,4 +1,4 @@
-"""Commands of several commits: whatever fails between them, rows stay, and a rerun gets through."""
+"""Commands of several commits: a failure between them loses no rows, and a rerun completes."""
 
 import uuid
 
@@ -20,7 +20,7 @@ DROP = "ALTER TABLE t DROP FEATURE deletionVectors"
 
 
 def _create_store() -> MemoryStore:
-    """Two files without row ids, on a table whose protocol has deletion vectors."""
+    """Create two files without row ids, on a table whose protocol has deletion vectors."""
     store = MemoryStore(f"memory://steps/{uuid.uuid4()}")
     statement = (
         "CREATE TABLE t (id BIGINT) TBLPROPERTIES"

@@ -1,7 +1,7 @@
-"""An update as operations make it, every call of its store failing: data, a vector, change files.
+"""An update as operations make it, with a fault at every call: data, a vector, change files.
 
-A file that was being written when the store failed may be left for VACUUM. What the run had written
-before is gone if nothing was committed, and there if it was.
+The file that was being written at the fault may be left for VACUUM. The run's earlier files are gone
+if nothing was committed, and exist if it was.
 """
 
 import json
@@ -59,7 +59,7 @@ def _changes(store: Store) -> AddCDCFile:
 
 
 def _update(store: Store, txn_id: str) -> None:
-    """Row 1 of the one file gets another name."""
+    """Rename row 1 of the only file."""
     table = DeltaTable(store, clock=FakeClock())
     execution = Execution(table, options=RunOptions(txn_id=txn_id))
     with execution.clean_up_on_failure():
@@ -89,7 +89,7 @@ def base_store() -> Store:
 
 
 def _files(store: Store) -> set[str]:
-    """Data, vectors and change files."""
+    """Return data files, vectors and change files."""
     return {file.path for file in store.list_all() if not file.path.startswith("_delta_log")}
 
 
@@ -131,7 +131,7 @@ def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(ba
 
 
 def _count_unfinished(call: str, mode: str) -> int:
-    """How many files may be left: the one whose write failed after its effect."""
+    """Return how many files may be left: the file whose write failed after its effect."""
     path = PurePosixPath(call.partition(" ")[2])
     return int(
         call.startswith("create") and path.parts[0] != "_delta_log" and mode.startswith("after")

@@ -1,4 +1,4 @@
-"""Tables that deltalake writes, by its own commands."""
+"""Tables written by deltalake's own commands."""
 
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ AT = datetime(2024, 1, 1, tzinfo=UTC)
     }
 )
 def commands_of_deltalake(writer: HandWriter) -> None:
-    """Append, DELETE, UPDATE of a partition, MERGE and overwrite, with a checkpoint between."""
+    """Run append, DELETE, UPDATE of a partition, MERGE and overwrite, with a checkpoint between."""
     uri = str(writer.root)
     write_deltalake(uri, FIRST, partition_by=["p"])
     write_deltalake(uri, pa.table({"id": [4], "p": ["a"]}), mode="append")

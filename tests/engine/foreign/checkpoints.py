@@ -23,7 +23,7 @@ LAST = "_delta_log/_last_checkpoint"
 
 
 def _grow(writer: HandWriter, protocol: tuple[Any, ...] = (1, 2)) -> list[dict[str, Any]]:
-    """Versions 0 to 2: rows 1, then 2 and 3, then row 1 gone and 4; return the state's actions."""
+    """Write versions 0 to 2: row 1; rows 2 and 3; row 1 removed and 4 added. Return the state's actions."""
     files = [
         writer.file(f"f{number}.parquet", {"id": ids})
         for number, ids in enumerate(([1], [2, 3], [4]))
@@ -75,7 +75,7 @@ def checkpoint_of_a_cleaned_log(writer: HandWriter) -> None:
 
 @foreign_table({2: ROWS})
 def checkpoint_of_a_log_that_is_gone(writer: HandWriter) -> None:
-    """No commit is left and no pointer either."""
+    """Leave neither a commit nor a pointer."""
     writer.checkpoint(_name(2, "parquet"), _grow(writer))
     _forget(writer, 0, 1, 2)
 
@@ -119,7 +119,7 @@ def pointer_to_what_never_was(writer: HandWriter) -> None:
 
 @foreign_table(GROWN)
 def pointer_that_is_stale(writer: HandWriter) -> None:
-    """It names version 0, which has a checkpoint too."""
+    """Point to version 0, which also has a checkpoint."""
     actions = _grow(writer)
     writer.checkpoint(_name(2, "parquet"), actions)
     first = writer.file("f0.parquet", {"id": [1]})
@@ -173,7 +173,7 @@ def checkpoint_v2_without_sidecars(writer: HandWriter) -> None:
 
 @foreign_table({2: ROWS})
 def checkpoint_v2_under_a_classic_name(writer: HandWriter) -> None:
-    """A writer may name it as readers of old look for it."""
+    """Use the name that old readers look for."""
     writer.checkpoint(_name(2, "parquet"), _manifest(writer))
     _forget(writer, 0, 1, 2)
 
@@ -203,7 +203,7 @@ def checkpoint_with_statistics_as_structs_alone(writer: HandWriter) -> None:
 
 @foreign_table({2: ROWS})
 def checkpoint_with_columns_of_its_own(writer: HandWriter) -> None:
-    """Commits' information and change files have no place in a checkpoint; some have them."""
+    """Include commit information and change files, which do not belong in a checkpoint."""
     actions = [
         {"commitInfo": {"operation": "WRITE"}},
         {"cdc": {"path": "_change_data/x", "size": 1}},
@@ -228,7 +228,7 @@ def compaction_of_the_log(writer: HandWriter) -> None:
 
 @foreign_table({1: ((1,), (3,)), 2: ((3,),)})
 def checkpoint_with_vectors(writer: HandWriter) -> None:
-    """A vector in a checkpoint, and the same file with another one in the commit after it."""
+    """Put a vector into a checkpoint, and another one of the same file into the next commit."""
     protocol = (3, 7, ["deletionVectors"])
     file = writer.file("f.parquet", {"id": [1, 2, 3]})
     one, two = writer.vectors([1], [0, 1])

@@ -1,7 +1,7 @@
-"""Writes the files of a table as other engines do: JSON by hand, bytes by hand, nothing of this engine.
+"""A writer of tables as other engines write them, by hand and without this engine's code.
 
-What the product reads here was made by code that knows none of its codecs, so that a fault in one of
-them cannot cancel itself out.
+The engine reads here what code without any of its codecs wrote, so that a fault in a codec cannot
+cancel itself out.
 """
 
 import json
@@ -81,7 +81,7 @@ CHECKPOINT_TYPES: Mapping[str, pa.DataType] = {
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
-    """Return a field of a Delta schema; `metadata` is spelled with __ for a dot."""
+    """Return a field of a Delta schema; `metadata` names spell a dot as __."""
     named = {key.replace("__", "."): value for key, value in metadata.items()}
     return {"name": name, "type": kind, "nullable": nullable, "metadata": named}
 
@@ -107,7 +107,7 @@ def bitmap_of(positions: Sequence[int]) -> bytes:
 
 
 class HandWriter:
-    """A directory in which a table is written by hand."""
+    """A directory with a table written by hand."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -120,7 +120,7 @@ class HandWriter:
         return len(raw)
 
     def commit(self, version: int, *actions: dict[str, Any] | str) -> None:
-        """Write a version; a text is a line as it is."""
+        """Write a version; a text becomes a line unchanged."""
         lines = [
             action if isinstance(action, str) else json.dumps(action, ensure_ascii=False)
             for action in actions
@@ -136,7 +136,7 @@ class HandWriter:
         properties: Mapping[str, str] | None = None,
         commit_info: dict[str, Any] | None = None,
     ) -> None:
-        """Write version 0: what the table is, then the actions."""
+        """Write version 0: the table's definition, then the actions."""
         info = {"timestamp": _MILLIS, "operation": "CREATE TABLE", "operationParameters": {}}
         self.commit(
             0,
@@ -193,7 +193,7 @@ class HandWriter:
         return descriptors
 
     def checkpoint(self, name: str, actions: Sequence[dict[str, Any]], **types: pa.DataType) -> int:
-        """Write Parquet below the log, of those columns that the actions have; return its size."""
+        """Write Parquet below the log with the columns that the actions have; return its size."""
         kinds = {**CHECKPOINT_TYPES, **types}
         present = [kind for kind in kinds if any(kind in action for action in actions)]
         schema = pa.schema([(kind, kinds[kind]) for kind in present])
@@ -207,7 +207,7 @@ class HandWriter:
 def protocol_of(
     reader: int, writer: int, readers: Sequence[str] | None = None, writers: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a protocol; features of readers are features of writers too."""
+    """Return a protocol; its reader features are also writer features."""
     versions: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
     if readers is not None:
         versions["writerFeatures"] = [*readers, *writers]
@@ -232,7 +232,7 @@ def metadata_of(
 
 
 def remove_of(added: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the removal of an added file, with the deletion vector that it had."""
+    """Return the removal of an added file, with its deletion vector."""
     add = added["add"]
     vector = {"deletionVector": add["deletionVector"]} if "deletionVector" in add else {}
     gone = {"path": add["path"], "deletionTimestamp": _MILLIS, "dataChange": True}
@@ -240,12 +240,12 @@ def remove_of(added: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def replace_vector(added: dict[str, Any], vector: dict[str, Any]) -> dict[str, Any]:
-    """Return the same file with a deletion vector in place of whichever it had."""
+    """Return the same file with another deletion vector."""
     return {"add": {**added["add"], "deletionVector": vector}}
 
 
 def _convert_to_pairs(value: Any, name: str = "") -> Any:
-    """Return the value with pairs in place of the entries of a map, as Arrow takes them."""
+    """Return the value with a map's entries as pairs, as Arrow expects."""
     if not isinstance(value, dict):
         return value
     if name in ("partitionValues", "configuration", "options"):

@@ -1,4 +1,4 @@
-"""Tables whose log reads unlike this engine's: odd lines, odd statistics, features, and none at all."""
+"""Tables whose log differs from this engine's: odd lines, odd statistics, features, or no log at all."""
 
 import json
 
@@ -28,7 +28,7 @@ def _one_row(writer: HandWriter) -> dict[str, object]:
 
 @foreign_table({0: (), 1: ((1,), (2,)), 2: ((1,), (2,))})
 def lines_with_odd_spaces(writer: HandWriter) -> None:
-    """Carriage returns, blank lines, empty objects, an order of its own, unknown actions and fields."""
+    """Use carriage returns, blank lines, empty objects, another order, unknown actions and fields."""
     file = writer.file("f.parquet", {"id": [1, 2]}, somethingNew={"a": [1]}, clusteringProvider="x")
     writer.create("{}", '{"fancyAction":{"x":1}}', schema=[ID])
     lines = [
@@ -55,7 +55,7 @@ def fields_that_say_null(writer: HandWriter) -> None:
 
 @foreign_table({0: tuple((number,) for number in range(9))}, readers=("duckdb",))
 def statistics_that_say_nothing(writer: HandWriter) -> None:
-    """The text null, null, none, no object, an object without a count, and with too much space."""
+    """Use the text null, no statistics, no object, an object without a count, and too much space."""
     odd = ["null", None, "", "{}", '{"minValues":{}}', '\n{ "numRecords" :\n 1 }\n']
     files = [
         writer.file(f"f{number}.parquet", {"id": [number]}, stats=said)
@@ -76,7 +76,7 @@ def statistics_that_say_nothing(writer: HandWriter) -> None:
 
 @foreign_table({0: ((1,), (2,)), 1: ((2,),), 2: ((2,), (1,))})
 def a_file_that_comes_back(writer: HandWriter) -> None:
-    """Removed in one version and added again, under the same path, in the next."""
+    """Remove a file in one version and add it again, under the same path, in the next."""
     file, other = _one_row(writer), writer.file("g.parquet", {"id": [2]})
     writer.create(file, other, schema=[ID])
     writer.commit(1, remove_of(file, partitionValues=None))
@@ -85,7 +85,7 @@ def a_file_that_comes_back(writer: HandWriter) -> None:
 
 @foreign_table({0: ONE, 1: ((1, None),), 2: ((1, None), (2, "b")), 3: (("x",),)})
 def schemas_that_change(writer: HandWriter) -> None:
-    """A column comes, then an overwrite with another schema and another type for an old name."""
+    """Add a column, then overwrite with another schema and another type for an old name."""
     file = _one_row(writer)
     wider = [ID, column("name", "string")]
     writer.create(file, schema=[ID])
@@ -134,7 +134,7 @@ def a_checksum_of_another_table(writer: HandWriter) -> None:
 
 @foreign_table({0: ONE, 1: ONE})
 def a_checksum_with_every_field(writer: HandWriter) -> None:
-    """As delta-spark and the kernel write it, with its files and the histogram of their sizes."""
+    """Write every field as delta-spark and the kernel do, with the files and the histogram of their sizes."""
     file = _one_row(writer)
     writer.create(file, schema=[ID])
     said = {"appId": "stream", "version": 3, "lastUpdated": 5}
@@ -165,7 +165,7 @@ def a_checksum_with_every_field(writer: HandWriter) -> None:
 
 @foreign_table({0: ONE, 1: ((1,), (2,))})
 def commit_timestamps(writer: HandWriter) -> None:
-    """Switched on at version 1; its times are later than those of the files."""
+    """Enable in-commit timestamps at version 1; they are later than the file times."""
     writer.create(_one_row(writer), schema=[ID])
     on = {
         "delta.enableInCommitTimestamps": "true",
@@ -183,7 +183,7 @@ def commit_timestamps(writer: HandWriter) -> None:
 
 @foreign_table(((1,), (2,), (3,)))
 def rows_that_are_tracked(writer: HandWriter) -> None:
-    """Ids of rows that moved are kept in a column that is not the table's."""
+    """Keep ids of moved rows in a column outside the table's schema."""
     features = ["domainMetadata", "rowTracking"]
     properties = {
         "delta.enableRowTracking": "true",
@@ -227,7 +227,7 @@ def vacuum_that_is_checked(writer: HandWriter) -> None:
 
 @foreign_table(((1, 2, 3),))
 def rules_of_every_kind(writer: HandWriter) -> None:
-    """A constraint, an invariant, a generated column, a default and an identity column."""
+    """Define a constraint, an invariant, a generated column, a default and an identity column."""
     invariant = json.dumps({"expression": {"expression": "id > 0"}})
     schema = [
         column("id", "long", delta__invariants=invariant),
@@ -316,7 +316,7 @@ def a_file_that_is_missing(writer: HandWriter) -> None:
 
 @foreign_table({0: ()}, unreadable=True, readers=())
 def a_file_outside_of_the_table(writer: HandWriter) -> None:
-    """As a shallow clone names those of its source."""
+    """Name a file as a shallow clone names those of its source."""
     beside = HandWriter(writer.root.parent / "source_of_a_clone")
     file = beside.file("f.parquet", {"id": [1]})
     file["add"]["path"] = (beside.root / "f.parquet").as_uri()
@@ -339,7 +339,7 @@ def a_file_at_an_absolute_path_within(writer: HandWriter) -> None:
 
 @foreign_table({0: ((1, {"x": 2, "y": None}),)})
 def a_schema_of_another_writers_spelling(writer: HandWriter) -> None:
-    """Fields in another order, comments, and types that say more than they need."""
+    """Write fields in another order, comments, and types with redundant properties."""
     inner = struct_of(column("x", "integer", comment="of x"), column("y", "string"))
     fields = [{"metadata": {}, "nullable": True, "type": "long", "name": "id"}]
     writer.create(

@@ -1,4 +1,4 @@
-"""Tables whose columns, partitions and files have names that need care."""
+"""Tables whose columns, partitions and files have unusual names."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ MOMENT = datetime(2024, 1, 1, 10, 11, 12, 123456, tzinfo=UTC)
 
 @foreign_table(tuple((number,) for number in range(9)))
 def paths_with_odd_characters(writer: HandWriter) -> None:
-    """The log escapes a path once more than the file's name has it; `+` is no space."""
+    """Escape a path once more in the log than in the file's name; `+` is no space."""
     names = [
         "a b.parquet",
         "a+b.parquet",
@@ -33,7 +33,7 @@ def paths_with_odd_characters(writer: HandWriter) -> None:
 
 @foreign_table(((1,), (2,)))
 def paths_that_are_escaped_by_halves(writer: HandWriter) -> None:
-    """Some writers escape a space and nothing else, and some nothing at all."""
+    """Escape only a space, as some writers do, or nothing at all."""
     writer.create(
         writer.file("\u00fc (1).parquet", {"id": [1]}, logged="\u00fc%20(1).parquet"),
         writer.file("b c.parquet", {"id": [2]}, logged="b c.parquet"),
@@ -62,7 +62,7 @@ _TYPED = {
     readers=(),
 )
 def partitions_of_every_type(writer: HandWriter) -> None:
-    """Values are texts of the log, never of the path; the empty text is null."""
+    """Take values from the log, never from the path; the empty text is null."""
     writer.create(
         writer.file(
             "b=other/f.parquet",
@@ -90,7 +90,7 @@ def partitions_of_every_type(writer: HandWriter) -> None:
     readers=("deltalake",),
 )
 def partitions_of_moments(writer: HandWriter) -> None:
-    """With and without a fraction, with T and Z, with an offset, as a day alone."""
+    """Write times with and without a fraction, with T and Z, with an offset, and as a plain date."""
     spelled = [
         ("2024-01-01 10:11:12.123456", "2024-01-01 01:00:00"),
         ("2024-01-01T10:11:12.123456Z", "2024-01-01 00:00:00.0"),
@@ -110,7 +110,7 @@ def partitions_of_moments(writer: HandWriter) -> None:
 
 @foreign_table(((1, "a"), (2, "b")))
 def partitions_that_files_hold_too(writer: HandWriter) -> None:
-    """As Iceberg compatibility asks for; the log's value counts."""
+    """Store the column in the files too, as Iceberg compatibility requires; the log's value counts."""
     writer.create(
         writer.file("f.parquet", {"p": ["stale"], "id": [1]}, partition={"p": "a"}),
         writer.file("g.parquet", {"id": [2]}, partition={"p": "b"}),
@@ -121,7 +121,7 @@ def partitions_that_files_hold_too(writer: HandWriter) -> None:
 
 @foreign_table(((1, Decimal("1.00")),), readers=())
 def partitions_of_a_decimal_that_grew(writer: HandWriter) -> None:
-    """Its value was written when the column had no fraction; readers of the kernel refuse it."""
+    """Keep a value from before the column had a fraction; readers of the kernel refuse it."""
     writer.create(
         writer.file("f.parquet", {"id": [1]}, partition={"n": "1"}),
         schema=[ID, column("n", "decimal(12,2)")],
@@ -149,7 +149,7 @@ MAPPED = {
 
 
 def _map_columns(writer: HandWriter, mode: str, protocol: tuple[object, ...]) -> None:
-    """Columns get other names, one inside a struct, and a partition; a name is given again."""
+    """Rename columns, including one inside a struct and a partition column; reuse a name."""
 
     def schema(names: tuple[str, str, str, str]) -> list[dict[str, object]]:
         inner = struct_of(_map_column(names[3], "long", 4, "col-x"))
@@ -192,7 +192,7 @@ def _map_columns(writer: HandWriter, mode: str, protocol: tuple[object, ...]) ->
 
 @foreign_table(MAPPED, readers=("deltalake",))
 def name_mapping_without_feature(writer: HandWriter) -> None:
-    """Versions 2 and 5 imply the mapping; readers that look for a list of features return nulls."""
+    """Imply the mapping by versions 2 and 5; readers that look for a list of features return nulls."""
     _map_columns(writer, "name", (2, 5))
 
 
@@ -208,9 +208,9 @@ def id_mapping(writer: HandWriter) -> None:
 
 @foreign_table(((1, 2),), readers=())
 def id_mapping_under_other_names(writer: HandWriter) -> None:
-    """By id the names in a file do not matter, even where they are those of other columns.
+    """Find columns by id, even if their names in a file are those of other columns.
 
-    deltalake and duckdb go by the names, which is wrong by the protocol.
+    deltalake and duckdb go by the names, against the protocol.
     """
     fields = [
         pa.field("col-b", pa.int64(), metadata={"PARQUET:field_id": "1"}),
@@ -227,7 +227,7 @@ def id_mapping_under_other_names(writer: HandWriter) -> None:
 
 @foreign_table({0: ((1,),), 1: ((1,),)})
 def late_mapping(writer: HandWriter) -> None:
-    """The mapping is switched on over files that know nothing of it: names stay physical."""
+    """Enable the mapping over existing files: their names stay physical."""
     writer.create(writer.file("f.parquet", {"id": [1]}), schema=[ID])
     writer.commit(
         1,

@@ -1,4 +1,4 @@
-"""Tables as other engines write them, each with the rows that every version of it holds."""
+"""Tables as other engines write them, each with the rows of every version."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ForeignTable:
-    """A table that something else than this engine writes.
+    """A table that another writer than this engine creates.
 
-    `rows` are those of the versions that can be read. `readers` are the other engines that read the
-    newest version as we do; `refusal` is what is raised where nothing can be read, `unreadable` where
-    the log can be read and its rows cannot.
+    `rows` are those of the readable versions. `readers` are the other engines that read the newest
+    version correctly; `refusal` is the error if nothing can be read, `unreadable` if the log can be read
+    and the rows cannot.
     """
 
     name: str
@@ -30,7 +30,7 @@ class ForeignTable:
     read_only: str | None
 
     def make(self, place: Path) -> Path:
-        """Write it into a directory of its own there."""
+        """Write the table into a directory of its own."""
         root = place / self.name
         root.mkdir(parents=True)
         self.write(HandWriter(root))
@@ -49,7 +49,7 @@ def foreign_table(
     unreadable: bool = False,
     read_only: str | None = None,
 ) -> Callable[[Write], Write]:
-    """Register what a function writes, under its name; `rows` alone are those of version 0."""
+    """Register the function as a table of its name; a plain sequence `rows` belongs to version 0."""
 
     def register(write: Write) -> Write:
         name = write.__name__

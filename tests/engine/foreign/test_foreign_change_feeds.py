@@ -1,4 +1,4 @@
-"""Change feeds that another engine wrote, or that are written by hand, say what it says they do."""
+"""Change feeds written by another engine or by hand, read as their writer defines them."""
 
 import json
 

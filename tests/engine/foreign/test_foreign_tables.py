@@ -1,4 +1,4 @@
-"""Tables written as other engines write them are read exactly, or refused by name."""
+"""Tables written as other engines write them: read exactly, or refused by name."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +27,7 @@ def name_of(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in the one form that every reader's has."""
+    """Return a value in a form that all readers share."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
     if isinstance(value, dict):
@@ -110,5 +110,5 @@ def test_a_table_that_may_only_be_read_refuses_every_write(table: ForeignTable, 
 
 
 def test_most_tables_are_read_by_another_engine_too():
-    """What another engine reads as we do is not only our own view of what was written."""
+    """Agreement with another engine shows that the expected rows are not only this engine's view."""
     assert len({table.name for table, _ in HELD}) > len(FOREIGN_TABLES) / 2

@@ -22,7 +22,7 @@ ID = column("id", "long")
     ),
 )
 def moments_as_int96(writer: HandWriter) -> None:
-    """Beyond the years that nanoseconds reach, where readers wrap around."""
+    """Store times beyond the years that nanoseconds reach, where readers wrap around."""
     moments = [
         datetime(1, 1, 1, tzinfo=UTC),
         datetime(1500, 6, 1, 1, 2, 3, 4, tzinfo=UTC),
@@ -94,7 +94,7 @@ def moments_in_nanoseconds(writer: HandWriter) -> None:
     ),
 )
 def decimals_as_integers(writer: HandWriter) -> None:
-    """INT32, INT64 and bytes of a fixed length, by how many digits there are."""
+    """Store INT32, INT64 and bytes of a fixed length, by the number of digits."""
     rows = pa.table(
         {
             "a": pa.array([Decimal("-0.01"), Decimal("9999999.99")], pa.decimal128(9, 2)),
@@ -144,7 +144,7 @@ _KINDS = (
 
 @foreign_table(tuple(tuple(row.values()) for row in _WIDE.to_pylist()) * 3)
 def primitives_in_other_encodings(writer: HandWriter) -> None:
-    """Version 2 pages, other codecs, small row groups, no dictionary, delta and split encodings."""
+    """Use version 2 pages, other codecs, small row groups, no dictionary, delta and split encodings."""
     delta = {"i": "DELTA_BINARY_PACKED", "l": "DELTA_BINARY_PACKED", "u": "DELTA_BYTE_ARRAY"}
     split = {"f": "BYTE_STREAM_SPLIT", "d": "BYTE_STREAM_SPLIT", "x": "DELTA_LENGTH_BYTE_ARRAY"}
     writer.create(
@@ -174,7 +174,7 @@ def primitives_in_other_encodings(writer: HandWriter) -> None:
     ),
 )
 def parquet_by_duckdb(writer: HandWriter) -> None:
-    """Its files have columns in an order of their own and one that is not the table's."""
+    """Store columns in another order, and one that the table does not have."""
     target = writer.root / "f.parquet"
     with duckdb.connect() as connection:
         connection.execute(
@@ -256,7 +256,7 @@ def values_within_values(writer: HandWriter) -> None:
     readers=("duckdb",),
 )
 def types_that_grew(writer: HandWriter) -> None:
-    """Older files keep the narrower type; nested fields grow too."""
+    """Keep the narrower type in older files; widen nested fields too."""
     narrow = pa.table(
         {
             "i": pa.array([1], pa.int32()),
@@ -309,7 +309,7 @@ def types_that_grew(writer: HandWriter) -> None:
     ((1, {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}), (2, None)), readers=("deltalake",)
 )
 def variants(writer: HandWriter) -> None:
-    """A variant is a struct of two binaries; this one is the number 5 in one byte."""
+    """Store a variant as a struct of two binaries; this one is the number 5 in one byte."""
     stored = pa.struct(
         [
             pa.field("value", pa.binary(), nullable=False),

@@ -1,4 +1,4 @@
-"""Tables with deletion vectors in every form that writers give them."""
+"""Tables with deletion vectors in every form that writers use."""
 
 import struct
 import uuid
@@ -32,7 +32,7 @@ def _inline(raw: bytes, text: str, cardinality: int, **fields: object) -> dict[s
 
 
 def _delete_by(writer: HandWriter, *vectors: dict[str, object]) -> None:
-    """One file of six rows, which each version deletes more rows of."""
+    """Write one file of six rows, and delete more of its rows in each version."""
     file = writer.file("f.parquet", SIX)
     writer.create(file, schema=SCHEMA, protocol=PROTOCOL)
     for version, vector in enumerate(vectors, start=1):
@@ -53,7 +53,7 @@ def vectors_inline(writer: HandWriter) -> None:
 
 @foreign_table({1: (*ALL[:3], *ALL[4:])})
 def vectors_with_a_marked_tail(writer: HandWriter) -> None:
-    """The Z85 of the Rust crate marks a short last group with `#` instead of padding it."""
+    """Mark a short last group with `#` instead of padding it, as Z85 of the Rust crate does."""
     raw = bitmap_of([3])
     assert len(raw) % 4 == 2
     tail = encode_z85(b"\0\0" + raw[-2:])[-3:]
@@ -63,7 +63,7 @@ def vectors_with_a_marked_tail(writer: HandWriter) -> None:
 
 @foreign_table({1: (*ALL[:3], ALL[5])}, readers=())
 def vectors_in_the_older_layout(writer: HandWriter) -> None:
-    """Big-endian sizes around 32-bit bitmaps, as the protocol's own example has them."""
+    """Write big-endian sizes around 32-bit bitmaps, as in the protocol's own example."""
     bitmap = BitMap([3, 4]).serialize()
     raw = struct.pack(">IIi", 1681511376, 1, len(bitmap)) + bitmap
     _delete_by(writer, _inline(raw, encode_z85(raw), 2))
@@ -102,7 +102,7 @@ def vectors_at_an_absolute_path(writer: HandWriter) -> None:
 
 @foreign_table({1: tuple((number,) for number in range(0, 20_000, 2))})
 def vectors_of_many_rows(writer: HandWriter) -> None:
-    """A bitmap container, where few rows are an array and neighbours are runs."""
+    """Write a bitmap container; few rows become an array, and neighbors become runs."""
     file = writer.file("f.parquet", {"id": list(range(20_000))})
     writer.create(file, schema=SCHEMA[:1], protocol=PROTOCOL)
     writer.commit(1, replace_vector(file, *writer.vectors(range(1, 20_000, 2))), remove_of(file))
@@ -110,7 +110,7 @@ def vectors_of_many_rows(writer: HandWriter) -> None:
 
 @foreign_table({2: ((0, "a"), (1, "b"), (2, "c"), (5, "f"))})
 def vectors_of_one_path_twice(writer: HandWriter) -> None:
-    """A path is added again with another vector before its removal is read: (path, vector) is the key."""
+    """Add a path with another vector before its removal is read: (path, vector) is the key."""
     file = writer.file("f.parquet", SIX)
     one, two = writer.vectors([5], [3, 4])
     writer.create(replace_vector(file, one), schema=SCHEMA, protocol=PROTOCOL)

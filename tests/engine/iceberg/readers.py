@@ -13,18 +13,18 @@ _EXTENSIONS = ((duckdb_extension_avro, "avro"), (duckdb_extension_iceberg, "iceb
 
 
 def static_table(root: str) -> StaticTable:
-    """The table at the version that the hint names."""
+    """Return the table at the version in the hint file."""
     hint = Path(root, "metadata/version-hint.text").read_text()
     return StaticTable.from_metadata(f"file://{root}/metadata/v{hint}.metadata.json")
 
 
 def pyiceberg_rows(root: str, **scan: Any) -> list[dict[str, Any]]:
-    """The rows by pyiceberg."""
+    """Return the rows that pyiceberg reads."""
     return static_table(root).scan(**scan).to_arrow().to_pylist()
 
 
 def duckdb_rows(root: str) -> list[dict[str, Any]]:
-    """The rows by duckdb's own reader of Iceberg."""
+    """Return the rows that duckdb's Iceberg reader reads."""
     cursor = _duckdb().execute("SELECT * FROM iceberg_scan(?)", [root])
     names = [column[0] for column in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -32,7 +32,7 @@ def duckdb_rows(root: str) -> list[dict[str, Any]]:
 
 @cache
 def _duckdb() -> duckdb.DuckDBPyConnection:
-    """One for all tests: its readers take a while to load."""
+    """Return a connection for all tests, because its extensions take a while to load."""
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     connection.execute("SET TimeZone = 'UTC'")
     for package, name in _EXTENSIONS:
@@ -42,7 +42,7 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
 
 
 def read_with_all_clients(table: Any, key: str = "id") -> list[dict[str, Any]]:
-    """The rows, once the engine and both clients agree on them."""
+    """Return the rows, after checking that the engine and both clients agree."""
     ours = sorted(table.snapshot().to_arrow().to_pylist(), key=lambda row: row[key])
     for read in (pyiceberg_rows, duckdb_rows):
         theirs = sorted(read(table.uri), key=lambda row: row[key])

@@ -1,4 +1,4 @@
-"""Bounds of the log as Iceberg's: wide enough for what they stand for."""
+"""Bounds of the log as Iceberg's bounds: wide enough for the values they cover."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tables that Iceberg clients read, written without Spark: after each commit they see what it left."""
+"""Tables for Iceberg clients, written without Spark: clients see the result of each commit."""
 
 import logging
 import os
@@ -78,7 +78,7 @@ def create(root, schema=PLAIN, partition_columns=(), **properties):
 
 
 def append(table, *, remove=(), **columns):
-    """Rows as one file for each partition value; nested columns by the file's own types."""
+    """Append rows as one file for each partition value; nested columns take the file's own types."""
     snapshot = table.snapshot()
     partitions = tuple(snapshot.partition_columns)
     files = TableFiles(table.uri, snapshot.schema, partitions, snapshot.properties)

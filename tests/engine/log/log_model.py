@@ -1,4 +1,4 @@
-"""What a log means, in the plainest way: every commit from zero, the newest action wins."""
+"""A simple model of the log: apply every commit from zero; the newest action wins."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class Model:
                     self.metadata = action
 
     def assert_is(self, state: TableState) -> None:
-        """Whether a state is this one."""
+        """Check that a state equals the model."""
         live = {key: file for key, file in self.files.items() if isinstance(file, AddFile)}
         gone = {key: file for key, file in self.files.items() if isinstance(file, RemoveFile)}
         assert {file.key: file for file in adds_of(state.files)} == live

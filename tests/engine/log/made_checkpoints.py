@@ -1,4 +1,4 @@
-"""Checkpoints of every kind that the protocol has, made of one state or of one that contradicts itself."""
+"""Checkpoints of every kind in the protocol, from one consistent or contradictory state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,12 +33,12 @@ V2 = Protocol(
 
 
 def classic(store: Store, state: TableState) -> None:
-    """One Parquet file."""
+    """Write one Parquet file."""
     write_checkpoint(store, state, TableProperties(), now_ms=0)
 
 
 def write_parts(store: Store, state: TableState) -> None:
-    """Three Parquet files that are one checkpoint together."""
+    """Write three Parquet files that form one checkpoint."""
     classic(store, state)
     rows = _rows_of(store, checkpoint_path(state.version))
     store.delete(checkpoint_path(state.version))
@@ -48,12 +48,12 @@ def write_parts(store: Store, state: TableState) -> None:
 
 
 def write_one_sidecar(store: Store, state: TableState) -> None:
-    """A manifest of JSON lines and one sidecar."""
+    """Write a manifest of JSON lines and one sidecar."""
     write_checkpoint(store, state, replace(TableProperties(), checkpoint_policy="v2"), now_ms=0)
 
 
 def write_two_sidecars(store: Store, state: TableState) -> None:
-    """A manifest of JSON lines and two sidecars."""
+    """Write a manifest of JSON lines and two sidecars."""
     write_one_sidecar(store, state)
     path, actions = _manifest(store, state.version)
     (whole,) = [action for action in actions if isinstance(action, Sidecar)]
@@ -64,7 +64,7 @@ def write_two_sidecars(store: Store, state: TableState) -> None:
 
 
 def write_no_sidecars(store: Store, state: TableState) -> None:
-    """A manifest of JSON lines that holds every action."""
+    """Write a manifest of JSON lines with every action."""
     files = [*adds_of(state.files), *removes_of(state.tombstones)]
     others = [state.protocol, state.metadata]
     others += [*state.set_transactions.values(), *state.domains.values()]
@@ -73,7 +73,7 @@ def write_no_sidecars(store: Store, state: TableState) -> None:
 
 
 def write_parquet_manifest(store: Store, state: TableState) -> None:
-    """A manifest in Parquet, its file actions in a sidecar."""
+    """Write a manifest in Parquet, with the file actions in a sidecar."""
     classic(store, state)
     rows = _rows_of(store, checkpoint_path(state.version))
     store.delete(checkpoint_path(state.version))
@@ -101,7 +101,7 @@ KINDS: Mapping[str, Callable[[Store, TableState], None]] = {
 
 
 def write_kind(store: Store, state: TableState, kind: str) -> None:
-    """Write a checkpoint of a kind; the protocol of one of the second version allows it."""
+    """Write a checkpoint of a kind; for version 2, use a protocol that allows it."""
     is_v1 = kind in ("classic", "in parts")
     KINDS[kind](store, state if is_v1 else replace(state, protocol=V2))
     if kind in ("without sidecars", "in Parquet"):

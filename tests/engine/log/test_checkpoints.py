@@ -158,7 +158,7 @@ _CHECKPOINT = _one_checkpoint()
 
 
 class AgedStore(MemoryStore):
-    """A store whose files carry the age of their version: a day each."""
+    """A store whose files are as old as their version: one day for each."""
 
     def list_all(self, prefix: str = ""):
         for file in super().list_all(prefix):

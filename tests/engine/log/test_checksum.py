@@ -1,4 +1,4 @@
-"""Checksums say what the log says; where they do not, the log is right."""
+"""Checksums agree with the log; if they differ, the log is right."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""What lies beside the commits, or is said twice in them, may be false: it never costs a row."""
+"""Files beside the commits and duplicate JSON keys may be false, but never cost a row."""
 
 import json
 
@@ -95,7 +95,7 @@ def test_no_checksum_changes_a_version(root):
 
 
 def test_of_a_key_that_is_said_twice_the_last_counts_on_every_road():
-    """So it is for Delta's own reader; a line is decoded in one pass, or in several where it is unusual."""
+    """Delta's own reader does the same; a line is decoded in one pass, or in several if it is unusual."""
     file = {
         "path": "a",
         "partitionValues": {},

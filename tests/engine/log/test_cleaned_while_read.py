@@ -1,4 +1,4 @@
-"""A log may be cleaned between its listing and the reading of what was listed."""
+"""Cleaning of a log between its listing and the reading of the listed files."""
 
 import uuid
 
@@ -15,7 +15,7 @@ from tests.engine.made_tables import add, write_commit, write_first
 
 
 class Cleaned(MemoryStore):
-    """Has a checkpoint of version 3 at the first read of a commit, and no commit before it."""
+    """A store that has a checkpoint of version 3 at the first read of a commit, and no earlier commit."""
 
     cleans = True
     has_checkpoint = True

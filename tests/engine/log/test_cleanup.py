@@ -1,4 +1,4 @@
-"""Whatever the log holds, cleaning it takes nothing that a retained version needs."""
+"""Cleaning a log removes nothing that a retained version needs."""
 
 import uuid
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def test_a_version_is_kept_longer_by_what_two_clocks_may_differ(over_ms, goes):
 
 @pytest.mark.parametrize("is_young", [True, False])
 def test_a_sidecar_of_a_checkpoint_that_is_being_written_stays(is_young):
-    """Nothing names it yet, whatever the retention of the log is."""
+    """Nothing names the sidecar yet, regardless of the log's retention."""
     store = AgedStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)
     for version in range(1, 4):
@@ -124,7 +124,7 @@ def test_a_sidecar_of_a_checkpoint_that_is_being_written_stays(is_young):
 
 
 class CountingStore(AgedStore):
-    """A store of aged files that says how often its log was listed."""
+    """A store of aged files that counts the listings of its log."""
 
     listed = 0
 
@@ -151,7 +151,7 @@ def _create_counting_store() -> CountingStore:
     ("retention_days", "after_ms", "lists", "goes"),
     [
         (30, 1000, False, False),
-        (30, 3_600_000, True, False),  # what dead writers left may be old by now
+        (30, 3_600_000, True, False),  # files of dead writers may be old by now
         (30, -1, True, False),
         (2, 1000, True, True),  # the retention was shortened
     ],
@@ -184,7 +184,7 @@ def test_what_expires_with_time_is_cleaned():
 
 
 def _last_written(store: MemoryStore, policy: str) -> str:
-    """The file of the second checkpoint that holds its files."""
+    """Return the file of the second checkpoint that holds its files."""
     if policy == "classic":
         return checkpoint_path(5)
     listed = list_segment(store, 5).checkpoint

@@ -1,4 +1,4 @@
-"""Compactions say what the commits they cover say, and no more is believed of them."""
+"""Compactions have the content of the commits they cover, and are trusted for nothing more."""
 
 import json
 import uuid
@@ -37,7 +37,7 @@ from tests.engine.made_tables import (
 
 
 class CountingStore(MemoryStore):
-    """A store that remembers what was read."""
+    """A store that records its reads."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://{uuid.uuid4()}")
@@ -206,7 +206,7 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
 
 
 def newest_first(commits: list[list[Action]]) -> bytes:
-    """A file as one engine writes them: the commits it covers one behind the other, the newest first."""
+    """Return a compaction as some engines write it: whole commits in sequence, the newest first."""
     return "".join(
         f"{encode(action)}\n" for commit in reversed(commits) for action in commit
     ).encode()

@@ -1,4 +1,4 @@
-"""The definition that is read alone is that of the whole state."""
+"""The table definition: reading it alone gives the same result as the whole state."""
 
 import uuid
 
@@ -17,7 +17,7 @@ NEWEST = 6
 
 
 class CountingStore(MemoryStore):
-    """A store that says which files were opened."""
+    """A store that records the opened files."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)

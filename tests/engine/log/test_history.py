@@ -19,7 +19,7 @@ from tests.engine.made_tables import add, metadata, write_commit, write_first, w
 
 
 def create_store(tmp_path: Path, file_times: list[int], own_from: int | None = None) -> LocalStore:
-    """A table whose commits have these file times in ms, and their own times from a version on."""
+    """Create commits with these file times in ms, and with in-commit timestamps from a version on."""
     store = LocalStore(tmp_path)
     write_first(store)
     for version in range(1, len(file_times)):
@@ -89,7 +89,7 @@ def test_a_snapshot_has_the_time_of_its_commit(tmp_path: Path):
 
 
 class WithoutListing(LocalStore):
-    """A store that lists its log once."""
+    """A store that may list its log once."""
 
     listed = 0
 

@@ -1,4 +1,4 @@
-"""Logs and checkpoints as deltalake reads them: the same files as here."""
+"""Logs and checkpoints as deltalake reads them: the same files as this engine's."""
 
 import tempfile
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ VECTOR = DeletionVectorDescriptor(
 
 @dataclass
 class Writer:
-    """Writes commits that are valid: nothing is removed that is not live, nothing added twice."""
+    """A writer of valid commits: it removes only live files and adds none twice."""
 
     store: LocalStore
     draw: Any
@@ -50,7 +50,7 @@ class Writer:
         return [self.live[path]]
 
     def _remove(self, path: str) -> list[Action]:
-        """Gone, or with its deletion vector added or dropped."""
+        """Remove a file, or add or drop its deletion vector."""
         vector = self.live.pop(path).deletion_vector
         actions: list[Action] = [remove(path, deletion_vector=vector, partition_values={})]
         if self.draw(st.booleans()):

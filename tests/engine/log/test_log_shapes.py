@@ -1,4 +1,4 @@
-"""However a log is cut into commits, compactions and checkpoints, its versions are what replay says."""
+"""Replay gives the same versions for every division of a log into commits, compactions and checkpoints."""
 
 import uuid
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Checkpoints with typed statistics and partition values, read back here and by others."""
+"""Checkpoints with typed statistics and partition values, read back by this engine and others."""
 
 import json
 from dataclasses import replace
@@ -51,7 +51,7 @@ NAMES = {"delta.columnMapping.mode": "name"}
 
 
 def parse_bounds(data_type: DataType, *values: Any) -> list[Any]:
-    """What the lower bound of a column becomes."""
+    """Return the parsed lower bound of a column."""
     texts = [json.dumps({"numRecords": 1, "minValues": {"c": value}}) for value in values]
     schema = StructType((StructField("c", data_type),))
     statistics = parse_statistics(
@@ -213,7 +213,7 @@ def replace_values(file: Any, values: dict[str, str]) -> Any:
 
 
 def read_add_type(store: LocalStore) -> pa.StructType:
-    """The type of `add` in the checkpoint that is written; the commits before it go."""
+    """Write a checkpoint, delete the commits before it, and return the type of its `add` column."""
     snapshot = load_snapshot(store)
     write_checkpoint(store, snapshot.state, snapshot.properties, now_ms=0)
     for version in range(snapshot.version):

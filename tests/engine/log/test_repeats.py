@@ -1,4 +1,4 @@
-"""A file that a checkpoint names twice in the same words is one file; in other words, nobody knows which."""
+"""Duplicate files in a checkpoint: identical entries are one file, and different ones are an error."""
 
 import uuid
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Replay against a model: the newest action wins, however the log is cut."""
+"""Replay against a model: the newest action wins, for every division of the log."""
 
 import tracemalloc
 import uuid

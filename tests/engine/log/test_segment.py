@@ -156,7 +156,7 @@ def test_a_segment_keeps_its_promises_or_is_refused(
 
 
 def test_a_commit_that_one_look_at_the_directory_missed_is_no_gap():
-    """Entries that come while a directory is read may be seen or not, whichever is the older."""
+    """A directory read may miss an entry that is created meanwhile, even if it returns a newer one."""
 
     class Missing(MemoryStore):
         looks = 0

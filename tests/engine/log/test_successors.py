@@ -1,4 +1,4 @@
-"""What is asked for by name is what a listing would have said."""
+"""Log files read by name give the same result as a listing."""
 
 import os
 from collections.abc import Callable

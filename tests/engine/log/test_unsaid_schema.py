@@ -28,7 +28,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 @pytest.fixture
 def store() -> Store:
-    """Version 0 says no schema, version 1 says one and adds two rows."""
+    """Return a store whose version 0 has no schema; version 1 defines one and adds two rows."""
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_commit(store, 0, CommitInfo(operation="CREATE"), V2)
     store.put(
