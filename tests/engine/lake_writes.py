@@ -1,4 +1,4 @@
-"""Tables that are written in this process, by the writers that Spark calls on its executors."""
+"""Tables written in this process, by the writers that Spark calls on its executors."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def lake_source(table, **options):
 
 
 def batch(*rows, width=3):
-    """Rows as Spark hands them to a writer."""
+    """Return rows as Spark passes them to a writer."""
     kinds = [pa.int64(), pa.string(), pa.struct([("x", pa.int32())]), pa.string()][:width]
     columns = zip(*(row + (None,) * (width - len(row)) for row in rows), strict=True)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
@@ -27,7 +27,7 @@ def batch(*rows, width=3):
 
 
 def append(table, *rows):
-    """Append rows as a task of Spark's would, without Spark."""
+    """Append rows as a task of Spark does, without Spark."""
     schema = to_spark_schema(table.snapshot().schema)
     writer = lake_source(table).writer(schema, overwrite=False)
     writer.commit([writer.write(iter([batch(*rows, width=len(schema))]))])
@@ -56,6 +56,6 @@ def data_files(table):
 
 
 def list_unlogged_files(table):
-    """Data files that no version names."""
+    """Return data files that no version names."""
     log = "".join(path.read_text() for path in Path(table.uri, "_delta_log").glob("*.json"))
     return [name for name in data_files(table) if name not in log]

@@ -1,4 +1,4 @@
-"""Tables made by hand whose logs claim what their files do not hold."""
+"""Handmade tables whose logs make false claims about their files."""
 
 import json
 from pathlib import Path
@@ -74,7 +74,7 @@ def inline_vector(rows, **fields: object) -> dict:
 
 
 def add_file(root: Path, name: str, rows: pa.Table, stats=None, **fields: object) -> dict:
-    """The `add` of a file that is written; statistics as JSON text, or what becomes that."""
+    """Write a file and return its `add`; statistics are JSON text or a value to encode."""
     pq.write_table(rows, root / name)
     text = stats if stats is None or isinstance(stats, str) else json.dumps(stats)
     return {
@@ -98,7 +98,7 @@ def commit(root: Path, version: int, *actions: dict, operation="WRITE", **info: 
 
 
 def make(root: Path, *adds: dict, configuration=None, fields=FIELDS) -> DeltaTable:
-    """Version 0 with these files; with a configuration, under a protocol of features."""
+    """Write version 0 with these files; a configuration implies a protocol with table features."""
     protocol = PLAIN if configuration is None else FEATURED
     commit(root, 0, {"protocol": protocol}, {"metaData": metadata(fields, configuration)}, *adds)
     return DeltaTable.open(str(root))

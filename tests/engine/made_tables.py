@@ -1,4 +1,4 @@
-"""Tables made by hand, line by line, for tests of what reads them."""
+"""Tables made by hand, line by line, for tests of readers."""
 
 import json
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def write_first(
 def write_rows(
     store: Store, path: str, rows: Mapping[str, Any] | pa.Table, **values: Any
 ) -> AddFile:
-    """A data file and the add that names it; `path` is the name on disk and, unescaped, in the log."""
+    """Write a data file and return its add; `path` is the name on disk and, unescaped, in the log."""
     table = rows if isinstance(rows, pa.Table) else pa.table(dict(rows))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
@@ -72,9 +72,9 @@ def write_rows(
 
 
 def stage(txn: OptimisticTransaction, *actions: Action) -> None:
-    """Stage actions; files that they name and that are not there are written, empty.
+    """Stage actions, and write an empty file for every named file that is missing.
 
-    A commit looks for what it adds.
+    A commit checks that added files exist.
     """
     store = open_store(txn.table.uri)
     for path in list_staged_paths(store, actions):

@@ -1,4 +1,4 @@
-"""Tables to be cloned, their rows written without Spark."""
+"""Tables to be cloned, with rows written without Spark."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ SCHEMA = (
 
 
 def source_table(tmp_path):
-    """Versions 1 and 2 add a file each, version 3 deletes row 1 by a vector in a file."""
+    """Return a table: versions 1 and 2 add a file each, version 3 deletes row 1 by a vector in a file."""
     table = DeltaTable.create(str(tmp_path / "a source"), SCHEMA, properties={"team": "sales"})
     append(table, [1, 2])
     append(table, [3])

@@ -1,7 +1,7 @@
-"""Operations on a cluster, in a process of its own: `python -m … DIRECTORY`, with SPARK_MASTER set.
+"""Operations on a cluster, in a separate process: `python -m … DIRECTORY`, with SPARK_MASTER set.
 
-The driver may receive little, so that rows, positions or statistics that came to it would end the
-run. It prints what it found as JSON.
+The driver may receive so little data that collecting rows, positions or statistics ends the run. The
+program prints its observations as JSON.
 """
 
 import json
@@ -44,7 +44,7 @@ _CLAUSES = (
 
 
 def main(place: Path) -> dict[str, Any]:
-    """Do every kind of operation and say what became of it."""
+    """Run every kind of operation and return the results."""
     spark = build_session("cluster", settings=_SETTINGS)
     try:
         return _story(spark, place)
@@ -82,14 +82,14 @@ def _story(spark: SparkSession, place: Path) -> dict[str, Any]:
 
 
 def _executors(spark: SparkSession) -> int:
-    """Processes beside the driver, once there are two; a cluster starts them while it works."""
+    """Return the number of executors, after work that starts them on a cluster."""
     spark.range(0, 8, 1, 8).mapInArrow(lambda batches: batches, "id long").count()
     status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
     return int(status.size()) - 1
 
 
 def _source(place: Path) -> Path:
-    """Rows in several files; half of them by a key that is spread at random."""
+    """Write rows into several files, with a key in random order."""
     rows = np.arange(ROWS)
     keys = np.random.default_rng(1).permutation(ROWS)
     folder = place / "rows"

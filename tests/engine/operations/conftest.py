@@ -1,4 +1,4 @@
-"""Operations as statements: `do(sql)` at a table, with or without Spark."""
+"""Operations as statements: `do(sql)` on a table, with or without Spark."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +21,7 @@ _COMPILING = "spark.sql.codegen.factoryMode"
 
 @pytest.fixture(scope="module")
 def spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """It interprets what it compiles elsewhere: for a few rows compiling is a tenth of the CPU."""
+    """Let Spark interpret instead of compile: for a few rows, compiling is a tenth of the CPU time."""
     spark.conf.set(_COMPILING, "NO_CODEGEN")
     yield spark
     spark.conf.unset(_COMPILING)
@@ -29,12 +29,12 @@ def spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
-    """Runs a statement or command on the test's table."""
+    """Return a function that runs a statement or command on the test's table."""
 
     def perform(command: str | Command, **options: Any) -> OperationResult:
         table = options.pop("table", empty_table)
         parsed = parse_statement(command) if isinstance(command, str) else command
-        options.setdefault("in_process_bytes", 0)  # what is tested here is what Spark does
+        options.setdefault("in_process_bytes", 0)  # these tests need Spark to do the work
         return run(parsed, table, options.pop("spark", spark), RunOptions(**options))
 
     return perform
@@ -42,7 +42,7 @@ def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
 
 @pytest.fixture
 def do_lightly(empty_table: DeltaTable) -> Do:
-    """Runs a statement on a table without Spark."""
+    """Return a function that runs a statement on a table without Spark."""
 
     def perform(command: str | Command, **options: Any) -> OperationResult:
         parsed = parse_statement(command) if isinstance(command, str) else command

@@ -1,11 +1,11 @@
-"""Executors that are lost while operations run, in a process of its own.
+"""Executors lost during operations, in a separate process.
 
-`python -m … DIRECTORY CLUSTER MODE`, with SPARK_MASTER set, CLUSTER being the directory that the
-cluster's executors work in. It prints, as JSON, how each run ended. MODE says what becomes of whom:
-`begin` kills all executors as a stage of an operation begins; `optimize` kills them in the midst of
-each of Spark's stages of each kind of OPTIMIZE; `decommission` has one of them decommissioned as a
-stage begins, `idle` waits before each run until all of them have been given back. The latter two
-leave Spark's settings to `spark-defaults.conf`.
+`python -m … DIRECTORY CLUSTER MODE`, with SPARK_MASTER set; CLUSTER is the working directory of the
+cluster's executors. The program prints the result of each run as JSON. MODE selects the fault:
+`begin` kills all executors at the start of a stage of an operation; `optimize` kills them during
+each Spark stage of each kind of OPTIMIZE; `decommission` decommissions one of them at the start of a
+stage; `idle` waits before each run until all of them have been released. The latter two leave Spark's
+settings to `spark-defaults.conf`.
 """
 
 import json
@@ -40,7 +40,7 @@ _SETTINGS = {
     "spark.driver.memory": "700m",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    "spark.ui.liveUpdate.period": "0",  # so that no stage begins and ends unseen
+    "spark.ui.liveUpdate.period": "0",  # so that no stage passes unseen
 }
 _AT_THE_FIRST_FAILURE = {"spark.task.maxFailures": "1"}
 _CREATE = """CREATE TABLE t (id BIGINT, n BIGINT GENERATED ALWAYS AS IDENTITY, v BIGINT)
@@ -56,9 +56,9 @@ UPDATE = "UPDATE t SET v = n WHERE id > 2"
 MERGE = """MERGE INTO t USING (VALUES (3, 9), (7, 9)) AS s (id, v) ON t.id = s.id
 WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"""
 RUNS = (
-    (INSERT, "write files"),  # what was numbered is kept
+    (INSERT, "write files"),  # numbered rows are kept
     (MERGE, "match rows"),  # the source is
-    (MERGE, "write new rows"),  # and what was matched
+    (MERGE, "write new rows"),  # matched rows are kept too
     (DELETE, "find rows"),  # nothing yet
     (UPDATE, "write new rows"),  # nothing any more
 )
@@ -73,7 +73,7 @@ _PATIENCE_S = 60
 
 
 class Killer:
-    """Has the cluster's executors end as a stage of a run begins, and sees them gone."""
+    """A killer that ends the cluster's executors at the start of a stage and waits until they are gone."""
 
     def __init__(self, cluster: Path, stage: str, *, by: int = signal.SIGKILL, most: int = 9):
         self._cluster, self._stage, self._by, self._most = cluster, stage, by, most
@@ -92,7 +92,7 @@ class Killer:
 
 @contextmanager
 def kill_in_stage(spark: SparkSession, killer: Killer, number: int) -> Iterator[None]:
-    """Kill as soon as the n-th stage is seen that Spark begins from now on, if it comes to that."""
+    """Kill as soon as the n-th Spark stage from now on is seen, if it is reached."""
     tracker, over = spark.sparkContext.statusTracker(), threading.Event()
     seen = set(tracker.getActiveStageIds())
     begun: list[int] = []
@@ -116,7 +116,7 @@ def kill_in_stage(spark: SparkSession, killer: Killer, number: int) -> Iterator[
 
 
 def executors(cluster: Path) -> list[int]:
-    """The processes that work in a cluster's directory."""
+    """Return the processes that work in a cluster's directory."""
     return [
         int(process.name) for process in Path("/proc").glob("[0-9]*") if _is_one(process, cluster)
     ]
@@ -131,7 +131,7 @@ def _is_one(process: Path, cluster: Path) -> bool:
 
 
 def wait(condition: Any) -> None:
-    """Until it is so."""
+    """Wait until the condition holds."""
     clock = SystemClock()
     until = clock.monotonic_s() + _PATIENCE_S
     while not condition():
@@ -140,7 +140,7 @@ def wait(condition: Any) -> None:
 
 
 def main(place: Path, cluster: Path, mode: str) -> list[dict[str, Any]]:
-    """How each run ends."""
+    """Return the result of each run."""
     settings = _SETTINGS | (_AT_THE_FIRST_FAILURE if mode == "begin" else {})
     spark = build_session("lost executors", settings=settings)
     try:
@@ -158,7 +158,7 @@ def _fate(spark: SparkSession, cluster: Path, stage: str, mode: str) -> Killer:
     if mode == "idle":
         wait(lambda: not executors(cluster))
         return Killer(cluster, "")
-    if mode == "decommission":  # where there is another one that takes what it kept
+    if mode == "decommission":  # requires another executor to take over the stored blocks
         status = spark.sparkContext._jsc.sc()
         wait(lambda: int(status.getExecutorMemoryStatus().size()) == 3)
         return Killer(cluster, stage, by=signal.SIGPWR, most=1)
@@ -197,7 +197,7 @@ def _code_of(
 
 
 def _sweep(spark: SparkSession, place: Path, cluster: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """One run for each of Spark's stages, and a last one that none was left for."""
+    """Run once for each of Spark's stages, and a last time without a kill."""
     number, killed = 0, True
     while killed:
         number += 1
@@ -232,7 +232,7 @@ def _run_optimize(
 
 
 def _fill(spark: SparkSession, table: DeltaTable, order: str) -> None:
-    """Files whose rows are in no order; a fifth of the rows is marked deleted."""
+    """Write files with shuffled rows, and mark a fifth of the rows as deleted."""
     run(parse_statement(f"{_CREATE_PLAIN} {order} {_VECTORS}"), table, spark)
     ids = np.random.default_rng(1).permutation(FILES * ROWS_OF_A_FILE).reshape(FILES, -1)
     for number, mine in enumerate(ids):

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""Statements that read their own table, each in another position, for every door that takes one."""
+"""Statements that read their own table, each in another position, for every API that accepts SQL."""
 
 ROWS = [(1, "a"), (2, "b"), (3, "c")]
 TWICE = sorted(ROWS * 2)

@@ -18,7 +18,7 @@ _PATIENCE_S = 90
 
 @contextmanager
 def standalone_cluster(scratch: Path) -> Iterator[str]:
-    """The master's URL; every process is ended at the end, by its handle."""
+    """Yield the master's URL; end every process by its handle."""
     port, page = port_for_later(), port_for_later()
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -36,7 +36,7 @@ def standalone_cluster(scratch: Path) -> Iterator[str]:
 
 @contextmanager
 def _daemon(command: list[str], sign: str, scratch: Path) -> Iterator[None]:
-    """A process of Spark's, once its log shows that it works."""
+    """Start a Spark process and wait until its log shows that it works."""
     name, *rest = command
     environment = {
         **os.environ,

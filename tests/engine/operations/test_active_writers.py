@@ -1,4 +1,4 @@
-"""What is running in this process, and in a fork of it."""
+"""Active writers in this process, and in a fork of it."""
 
 import os
 import signal

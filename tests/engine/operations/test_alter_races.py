@@ -1,4 +1,4 @@
-"""ALTER decides by what is in the table: whoever changes that meanwhile is met, blind appends too."""
+"""Races with ALTER: it reads the table's rows, so changes meanwhile conflict, even blind appends."""
 
 import pytest
 
@@ -22,7 +22,7 @@ ICEBERG = (
 
 
 class _Meanwhile(TransactionObserver):
-    """Runs something once, when the named statement is staged."""
+    """An action that runs once, when the named statement is staged."""
 
     def __init__(self, act) -> None:
         self._act = act
@@ -34,7 +34,7 @@ class _Meanwhile(TransactionObserver):
 
 @pytest.fixture
 def race(empty_table):
-    """`race(statement, act)`: what another handle does while the statement is staged."""
+    """Return `race(statement, act)`, which runs `act` on another handle while the statement is staged."""
 
     def perform(statement, act):
         observer = _Meanwhile(lambda: act(DeltaTable(empty_table.store)))

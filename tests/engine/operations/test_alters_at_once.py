@@ -1,4 +1,4 @@
-"""Changes of metadata that meet: the second may find its change made already."""
+"""Concurrent changes of metadata: the second may find its change already made."""
 
 import threading
 import uuid
@@ -14,7 +14,7 @@ from tests.stateful.history import SCHEMA
 
 
 class _Meeting(TransactionObserver):
-    """Holds every commit until so many transactions have come to theirs."""
+    """A barrier that holds every commit until `writers` transactions have reached theirs."""
 
     def __init__(self, writers: int) -> None:
         self._barrier = threading.Barrier(writers, timeout=60)

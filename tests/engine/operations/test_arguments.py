@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are refused by name, before anything is read."""
+"""Arguments of the wrong kind: refused by name, before anything is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE by Arrow in this process leave what Spark leaves, on tables of each kind."""
+"""DELETE and UPDATE by Arrow in this process: the same result as Spark's, on tables of each kind."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ VECTORS = "'delta.enableDeletionVectors' = 'true'"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of table: what stands behind its columns, its properties, and what is done to it."""
+    """A kind of table: its columns, its properties, and its preparing statements."""
 
     name: str
     properties: str
@@ -135,7 +135,7 @@ def _rows(snapshot: Snapshot) -> list[str]:
 
 
 def _sums(snapshot: Snapshot) -> dict[str, object]:
-    """What the statistics of all live files say together, and how many rows vectors delete."""
+    """Return the sums of all live files' statistics, and the number of rows deleted by vectors."""
     adds = list(snapshot.add_files())
     stats = [json.loads(add.stats) for add in adds]
     nulls: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def _sums(snapshot: Snapshot) -> dict[str, object]:
 
 
 def _row_ids(snapshot: Snapshot) -> dict[int, int] | None:
-    """The `id` of the rows that were there first, by their row ids; each row has one of its own."""
+    """Return the `id` of the original rows by row id, after checking that row ids are unique."""
     if not snapshot.properties.row_tracking:
         return None
     access = SnapshotRows(snapshot, Budget(SystemClock(), 60))
@@ -240,7 +240,7 @@ def test_arrow_and_spark_leave_the_same(kind: Kind, spark: SparkSession, tmp_pat
 
 
 class Meanwhile:
-    """Has another statement commit when one is about to."""
+    """A second statement that commits right before the first one."""
 
     def __init__(self, do, text):
         self._do, self._text = do, text
@@ -253,7 +253,7 @@ class Meanwhile:
 
 @pytest.fixture
 def items(do_lightly, empty_table):
-    """Rows 0 to 9 of three columns, written without Spark."""
+    """Return a table with rows 0 to 9 of three columns, written without Spark."""
     do_lightly(
         "CREATE TABLE t (id BIGINT, name STRING, v DOUBLE) USING DELTA"
         " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.constraints.low' = 'id < 50')"
@@ -355,7 +355,7 @@ def test_two_source_rows_of_one_target_row_are_refused(items, do_lightly):
 
 
 def test_merges_of_other_rows_of_one_file_both_land(items, do_lightly):
-    """And two that insert one key do not: the second one would have matched it."""
+    """Two merges that insert the same key conflict: the second one would have matched the new row."""
     merge = (
         "MERGE INTO t USING (VALUES ({key}, {value})) AS s (id, v) ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
@@ -378,7 +378,7 @@ def test_files_beyond_the_limit_need_spark(items, do_lightly):
 
 
 def test_two_updates_of_other_rows_of_one_file_both_land(items, do_lightly):
-    """And of one row, one: rows decide between statements that ran without Spark."""
+    """Two updates of one row conflict: rows decide between statements that ran without Spark."""
 
     first = do_lightly(
         "UPDATE t SET v = 1 WHERE id = 1",

@@ -1,4 +1,4 @@
-"""Small files are joined after the write that made them too many, and never at its cost."""
+"""Auto compaction joins small files after a write and never makes the write fail."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ PARTITIONED = StructType(
 
 
 def table_of(*sizes: int, properties: dict[str, str] | None = None, fresh: int = 1) -> DeltaTable:
-    """Files of these sizes; the last `fresh` of them came with version 2."""
+    """Return a table with files of these sizes; version 2 added the last `fresh` of them."""
     store = MemoryStore("memory://compacted")
     write_first(store, configuration=ON if properties is None else properties)
     files = [add(f"{number}.parquet", size=size) for number, size in enumerate(sizes)]
@@ -146,7 +146,7 @@ def test_a_value_that_means_nothing_is_refused():
 
 
 class _Landing(TransactionObserver):
-    """Lands a commit in between, at the first transaction whose id is not the write's."""
+    """An observer that commits another write at the first transaction with a different id."""
 
     def __init__(self, table: DeltaTable, txn_id: str) -> None:
         self._table, self._txn_id, self.lost = table, txn_id, []

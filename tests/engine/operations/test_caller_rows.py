@@ -1,4 +1,4 @@
-"""Rows of the calling program as the source of a statement: by Arrow, and by Spark, the same."""
+"""Rows of the calling program as the source of a statement: Arrow and Spark give the same result."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What a log claims of its files may cost speed. It never costs a row, a conflict or a row id."""
+"""False claims of a log about its files may cost speed, but never a row, a conflict or a row id."""
 
 import json
 from collections import Counter
@@ -51,7 +51,7 @@ def _apply_changes(rows: dict[int, str], changes: dict[int, str | None]) -> dict
 
 def _content(root) -> dict[int, str]:
     rows = read(root)
-    assert len(rows) == len({row["id"] for row in rows})  # none is there twice
+    assert len(rows) == len({row["id"] for row in rows})  # no row occurs twice
     return {row["id"]: row["v"] for row in rows}
 
 
@@ -98,7 +98,7 @@ def test_a_delete_of_every_row_leaves_none_whatever_is_claimed(tmp_path):
 
 
 class _Meanwhile(TransactionObserver):
-    """Has another commit land while a transaction is about to commit."""
+    """A second commit right before a transaction's own."""
 
     def __init__(self, act):
         self._act, self._done = act, False
@@ -161,7 +161,7 @@ LINES = st.lists(
         st.integers(1, 6),  # rows
         CLAIMS,
         st.sampled_from([None, True, False, "no"]),  # tightBounds
-        st.booleans(),  # whether a vector hides the first row
+        st.booleans(),  # the vector hides the first row
     ),
     min_size=1,
     max_size=3,
@@ -218,7 +218,7 @@ LYING_BOUNDS = st.tuples(
 def test_false_bounds_hide_rows_from_a_condition_and_lose_none_beyond_it(
     tmp_path_factory, lines, bounds, condition, n, by_vector, updates
 ):
-    """A statement changes rows that match alone, each at most once; a bound may keep it from some."""
+    """A statement changes only matching rows, each at most once; a bound may hide some from it."""
     root = tmp_path_factory.mktemp("t")
     low, high, nulls = bounds
     stats = {"minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": nulls}}
@@ -236,7 +236,7 @@ def test_false_bounds_hide_rows_from_a_condition_and_lose_none_beyond_it(
 
 @given(LINES, st.integers(0, 14), st.integers(0, 14), st.booleans())
 def test_counts_change_no_conflict(tmp_path_factory, lines, mine, theirs, by_vector):
-    """Two deletes at once end as one after the other, or the later one in a conflict."""
+    """Two concurrent deletes end like sequential ones, or the later one conflicts."""
     root = tmp_path_factory.mktemp("t")
     model = _make_lying(root, lines, _true_bounds, by_vector=by_vector)
     other = _Meanwhile(lambda: execute(root, " ".join([_DELETE, f"WHERE id >= {theirs}"])))
@@ -246,7 +246,7 @@ def test_counts_change_no_conflict(tmp_path_factory, lines, mine, theirs, by_vec
         after.pop(mine, None)
     except ConflictError:
         pass
-    if mine not in model:  # it stages nothing: the other one did not run, or ran alone
+    if mine not in model:  # nothing is staged: the other one did not run, or ran alone
         assert _content(root) in (after, model)
     else:
         assert _content(root) == after
@@ -308,7 +308,7 @@ def test_a_false_count_and_a_false_mark_give_no_row_id_twice(tmp_path):
 
 
 def test_staged_files_get_as_many_row_ids_as_they_have_rows(tmp_path):
-    """The caller's claim may be false, and may be missing; ids that it gives are counted too."""
+    """The caller's count may be false or missing; ids that it assigns are counted too."""
     for number, count in enumerate(COUNTS):
         for own_ids in ({}, {"base_row_id": 5, "default_row_commit_version": 0}):
             root = tmp_path / f"{number}-{len(own_ids)}"
@@ -388,7 +388,7 @@ def test_an_inline_vector_is_one_file_with_and_without_an_offset(tmp_path):
 
 
 def test_names_of_a_mapping_that_is_off_count_nowhere(tmp_path):
-    """A tool copied the schema of a table with mapped columns, and not the mode."""
+    """A tool copied the schema of a table with mapped columns, but not the mode."""
     fields = [
         field(name, "long", **{"delta.columnMapping.id": i, "delta.columnMapping.physicalName": p})
         for i, (name, p) in enumerate([("id", "w"), ("w", "id")])
@@ -410,7 +410,7 @@ def test_names_of_a_mapping_that_is_off_count_nowhere(tmp_path):
 
 
 def test_a_constraint_of_another_spelling_is_the_same_constraint(tmp_path):
-    """DROP CONSTRAINT drops a name in any spelling: a second one would go unasked."""
+    """DROP CONSTRAINT ignores case: a second spelling would go unchecked."""
     make(tmp_path, configuration={"delta.constraints.Positive": "id > 0"})
     with pytest.raises(ConstraintExistsError):
         execute(tmp_path, "ALTER TABLE t ADD CONSTRAINT positive CHECK (id < 5)")

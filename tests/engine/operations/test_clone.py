@@ -1,4 +1,4 @@
-"""Shallow clones, at sources whose rows were written without Spark."""
+"""Shallow clones of sources whose rows were written without Spark."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -237,7 +237,7 @@ def test_cloning_again_shares_what_is_new_and_drops_what_is_gone(source, target)
     result = _clone(target, source, replace=True)
     assert ids(target) == ids(source) == [2, 3, 4]
     changed = read_commit(target.store, result.version).actions[1:]
-    assert len(changed) == 3  # the new file, and the one whose rows were deleted: out and in
+    assert len(changed) == 3  # the new file, and the file with deleted rows: removed and added
     assert result.metrics["numRemovedFiles"] == 1
     assert target.snapshot().metadata.id == before.metadata.id
     assert ids(target, version=0) == [1, 2, 3]

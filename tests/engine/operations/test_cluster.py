@@ -1,4 +1,4 @@
-"""The operations on a standalone cluster of two workers, as `SPARK_MASTER` has them run."""
+"""The operations on a standalone cluster of two workers, selected by `SPARK_MASTER`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.stress, pytest.mark.timeout(400)]
 
 
 def test_operations_run_on_a_cluster_and_little_comes_to_the_driver(tmp_path):
-    """The story's driver may receive 2 MB, and its rows are many more."""
+    """The driver may receive 2 MB, which is far less than the rows."""
     with standalone_cluster(tmp_path / "cluster") as url:
         done = subprocess.run(  # noqa: S603 - this interpreter, a module of ours
             [sys.executable, "-m", "tests.engine.operations.cluster_story", str(tmp_path)],
@@ -65,11 +65,11 @@ spark_session.stop()
 
 
 def _worker(url, **variables):
-    """A Spark worker's start, as a process that works until its input ends."""
+    """Start a Spark worker in a process that works until its input ends."""
     settings = {
         "DJANGO_SETTINGS_MODULE": "lakeui.settings",
         "SPARK_MASTER": url,
-        "SPARK_EXECUTOR_MEMORY": "512m",  # of the 900 MB that a worker of the cluster has
+        "SPARK_EXECUTOR_MEMORY": "512m",  # of the 900 MB of a worker of the cluster
         **variables,
     }
     return subprocess.Popen(  # noqa: S603 - this interpreter, lines of ours

@@ -1,4 +1,4 @@
-"""Two operations at once: the second runs while the first is about to commit."""
+"""Two concurrent operations: the second runs while the first is about to commit."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 
 class _Meanwhile(TransactionObserver):
-    """Runs something once, when everything is staged."""
+    """An action that runs once, after everything is staged."""
 
     def __init__(self, act) -> None:
         self._act = act
@@ -24,7 +24,7 @@ class _Meanwhile(TransactionObserver):
 
 @pytest.fixture
 def meanwhile(do, spark, empty_table):
-    """`meanwhile(first, second)`: the first one loses the race for its version to the second."""
+    """Return `meanwhile(first, second)`, in which `first` loses the race for its version to `second`."""
 
     def race(first, second, **options):
         other = DeltaTable(empty_table.store)
@@ -123,7 +123,7 @@ def day_table(do, empty_table):
 def test_a_merge_reads_the_partitions_between_its_sources_bounds(
     meanwhile, day_table, source, and_day, passes
 ):
-    """Another write changes d2: between the bounds it is read, unless literal values leave it out."""
+    """Another write changes d2, which lies between the bounds: MERGE reads it, unless literals exclude it."""
     merge = (
         f"MERGE INTO t USING (VALUES {source}) AS s (id, day) ON t.day = s.day{and_day}"
         " AND t.id = s.id WHEN MATCHED THEN DELETE"

@@ -1,4 +1,4 @@
-"""Deep clones: tables with copies of another one's files, copied once however often it is tried."""
+"""Deep clones: tables with copies of another table's files, each copied once over all attempts."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 
 class WatchedStore(LocalStore):
-    """Counts the files copied into it, and fails at one."""
+    """A store that counts the files copied into it, and fails at one."""
 
     def __init__(self, root, fail_at=0):
         super().__init__(root)
@@ -146,7 +146,7 @@ def test_a_cancelled_clone_commits_nothing_and_the_next_one_ends_it(source, targ
 
 
 class Rival(TransactionObserver):
-    """Appends to the table once, after its read version is fixed."""
+    """A rival that appends to the table once, after its read version is fixed."""
 
     def __init__(self, table):
         self._table, self._is_done = table, False

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""Two DELETEs of the same rows with a change feed: each deleted row is named once."""
+"""Two DELETEs of the same rows with a change feed: each deleted row appears once."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +22,7 @@ CONDITIONS = ("id = 2", "id <= 3", "id <= 2", "id = 5", "id >= 0", "id < 0")
 
 
 class _Meanwhile(TransactionObserver):
-    """Run a statement once, when another has staged its files."""
+    """A statement that runs once, when another has staged its files."""
 
     def __init__(self, table: DeltaTable, statement: str) -> None:
         self._table, self._statement = table, statement
@@ -40,7 +40,7 @@ class _Meanwhile(TransactionObserver):
 @pytest.fixture
 def create(do_lightly):
     def create_table(vectors: str) -> None:
-        """Two files of three rows, with a change feed from the first version on."""
+        """Create two files of three rows, with a change feed from the first version on."""
         do_lightly(
             "CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES"
             f" ('delta.enableDeletionVectors' = '{vectors}', 'delta.enableChangeDataFeed' = 'true')"
@@ -53,7 +53,7 @@ def create(do_lightly):
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_a_delete_writes_change_files_only_where_it_rewrites_files(create, empty_table, vectors):
-    """So the rule that a change file stands in the way of shared rows costs a DELETE nothing."""
+    """Therefore the rule that change files prevent shared rows costs a DELETE nothing."""
     for condition in CONDITIONS:
         create(vectors)
         result = run(f"DELETE FROM t WHERE {condition}", empty_table)
@@ -69,7 +69,7 @@ def test_a_delete_writes_change_files_only_where_it_rewrites_files(create, empty
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_the_change_feed_names_each_deleted_row_once(create, empty_table, vectors):
-    """Rewritten files and files that another DELETE masked are decided by files."""
+    """Files decide about files that one DELETE rewrote or another DELETE masked."""
     both_commit = set()
     for first in CONDITIONS[:-1]:
         for second in CONDITIONS[:-1]:
@@ -99,7 +99,7 @@ def test_the_record_says_whether_rows_were_shared(create, empty_table):
 
 
 def test_a_program_that_stages_change_files_shares_no_rows():
-    """They would name the rows that the winning DELETE has named already."""
+    """They would repeat the rows of the winning DELETE."""
     masks = (remove("f"), add("f", deletion_vector=vector("v1")))
     change = AddCDCFile(path="_change_data/c", partition_values={}, size=1)
     won = winner(remove("f"), add("f", deletion_vector=vector("v2")))

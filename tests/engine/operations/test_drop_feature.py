@@ -1,4 +1,4 @@
-"""A feature goes when nothing speaks of it any more, and not before."""
+"""DROP FEATURE: a feature is dropped only after every trace of it is gone."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ DROP = "ALTER TABLE t DROP FEATURE deletionVectors"
 
 @pytest.fixture
 def table(do_lightly, empty_table):
-    """Version 1: ids 1 to 3; version 2: 1 is deleted by a vector."""
+    """Return a table: version 1 has ids 1 to 3; version 2 deletes 1 by a vector."""
     do_lightly(
         "CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
@@ -62,7 +62,7 @@ def _purge(do_lightly, table):
 
 
 def _older(table, hours):
-    """The log as if everything in it had been written so many hours ago."""
+    """Make everything in the log `hours` older."""
     for file in Path(table.uri, "_delta_log").iterdir():
         moment = file.stat().st_mtime - hours * 3600
         os.utime(file, (moment, moment))

@@ -1,4 +1,4 @@
-"""What each operation that destroys or rewrites says it would touch, without Spark and without a trace."""
+"""Dry runs of destructive operations: their reports, without Spark and without a change."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ MERGE = (
 
 @pytest.fixture
 def table(do_lightly, empty_table):
-    """Three files: 1 and 2 in a, 3 and 4 in b, of which 3 is masked, 5 in a."""
+    """Return three files: 1 and 2 in a, 3 (masked) and 4 in b, 5 in a."""
     do_lightly(f"CREATE TABLE t (id BIGINT, p STRING) USING DELTA PARTITIONED BY (p) {PROPERTIES}")
     for ids, part in (([1, 2], "a"), ([3, 4], "b"), ([5], "a")):
         _append(empty_table, ids, part)

@@ -1,4 +1,4 @@
-"""Every operation on tables of every layout, held to a model of the table in plain Python."""
+"""Every operation on tables of every layout, compared with a model in plain Python."""
 
 import itertools
 import os

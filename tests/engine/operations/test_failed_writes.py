@@ -1,4 +1,4 @@
-"""A write that fails before its commit leaves the table's directory as it found it."""
+"""Failed writes: the table's directory is left as it was."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +29,7 @@ MERGE = (
 
 
 class _Stop(TransactionObserver):
-    """Ends the operation when all is written and nothing is committed."""
+    """An observer that ends the operation after everything is written and before the commit."""
 
     def __init__(self) -> None:
         self.listings: list[set[str]] = []
@@ -48,7 +48,7 @@ def _list_files(root):
 
 
 def _source(tmp_path, ids, v=1.0):
-    """Three files, so that several tasks write."""
+    """Write three files, so that several tasks write."""
     folder = tmp_path / f"source {min(ids)}"
     folder.mkdir()
     for number, id_ in enumerate(ids):
@@ -93,7 +93,7 @@ def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_p
 
 
 def test_files_of_tasks_that_ended_go_when_another_task_fails(do, empty_table, tmp_path, spark):
-    """The last row of a long file breaks a rule; short files have been written by then."""
+    """The last row of a long file breaks a rule, after short files have been written."""
     rule = "TBLPROPERTIES ('delta.constraints.positive' = 'v > 0')"
     do(f"CREATE TABLE t {NAMES} USING DELTA {rule}")
     folder = tmp_path / "rows"
@@ -113,7 +113,7 @@ def test_files_of_tasks_that_ended_go_when_another_task_fails(do, empty_table, t
 
 
 class _CancelledAtTheEnd(Execution):
-    """Its stages end with a cancellation that is heeded when their work is done."""
+    """A progress callback whose cancellation takes effect after the stage's work is done."""
 
     @contextmanager
     def spark_stage(self, stage):

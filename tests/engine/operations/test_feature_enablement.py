@@ -1,4 +1,4 @@
-"""Writes that run while another commit enables a feature which they need not heed."""
+"""Writes that run while another commit enables a feature that does not affect them."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ WRITES = {
 
 
 class _Meanwhile(TransactionObserver):
-    """Run something once, when the write has staged its files; keep what was resolved."""
+    """An action that runs once, when the write has staged its files; resolved conflicts are kept."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -95,7 +95,7 @@ def _ids(table: DeltaTable) -> list[int]:
 def test_a_write_passes_what_only_enables_a_feature_where_the_table_asks_for_it(
     do_lightly, empty_table, write
 ):
-    """It writes what the new protocol demands: an in-commit timestamp after the enabling commit's."""
+    """The write follows the new protocol: its in-commit timestamp is after the enabling commit's."""
     _create(do_lightly, ASKED)
     statement, ids = WRITES[write]
     observer = _race(empty_table, statement, *ENABLEMENTS.values())
@@ -168,7 +168,7 @@ def test_only_writes_of_rows_pass(do_lightly, empty_table):
 
 
 def test_a_commit_that_does_more_than_enable_aborts_a_write():
-    """Of another engine: one commit may hold files and progress beside the metadata."""
+    """Another engine's commit may hold files and progress beside the metadata."""
     for extra in (data_file("g"), SetTransaction(app_id="a", version=1)):
         table = new_table(enableDeletionVectors="false")
         _alter(table, f"SET TBLPROPERTIES ({ASKED})")

@@ -1,4 +1,4 @@
-"""A DataFrame of few rows is written by this process, and leaves what Spark's tasks leave."""
+"""Small DataFrames written by this process: the same result as from Spark's tasks."""
 
 import json
 import re
@@ -79,7 +79,7 @@ def _create_table(spark, place, text):
 
 
 def _describe_last_version(table):
-    """What the last version added: values of partitions, statistics, and the files' own types and rows."""
+    """Return the last version's partition values and statistics, and the files' own types and rows."""
     snapshot = table.snapshot()
     files = []
     for add in snapshot.add_files():
@@ -97,12 +97,12 @@ def _describe_last_version(table):
 
 
 def _mask_names(text):
-    """Mapped columns have names of their own in each table."""
+    """Mask the physical names of mapped columns, which differ between tables."""
     return re.sub(r"col-[0-9a-f-]{36}", "col", text)
 
 
 def _both(spark, tmp_path, text, work):
-    """What `work` leaves in two tables of a kind: by Spark's tasks, by this process."""
+    """Return the results of `work` on two tables of a kind: by Spark's tasks, and by this process."""
     left = []
     for number, limit in enumerate((0, RunOptions().in_process_bytes)):
         table = _create_table(spark, tmp_path / str(number), text)
@@ -203,7 +203,7 @@ def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout
 
 
 def test_few_rows_of_a_statement_are_written_without_a_task_of_python(spark, tmp_path, monkeypatch):
-    """Where the plan does not say that rows are few, tasks write them."""
+    """If the plan does not show that rows are few, tasks write them."""
     table = _create_table(
         spark, tmp_path, TABLES["numbered"].replace(" GENERATED ALWAYS AS IDENTITY", "")
     )
@@ -232,7 +232,7 @@ def test_few_rows_of_a_statement_are_written_without_a_task_of_python(spark, tmp
 
 @pytest.fixture
 def small_results(spark):
-    """Spark sends its driver a few kilobytes."""
+    """Limit the results that Spark sends to its driver to a few kilobytes."""
     conf = spark.sparkContext._jsc.sc().conf()
     before = conf.get("spark.driver.maxResultSize", "1g")
     conf.set("spark.driver.maxResultSize", "4k")
@@ -242,7 +242,7 @@ def small_results(spark):
 
 @pytest.mark.usefixtures("small_results")
 def test_few_rows_that_spark_does_not_send_are_left_to_tasks(spark, tmp_path):
-    """The limit of what Spark sends to its driver ends no write."""
+    """The limit on results sent to the driver does not fail the write."""
     few = spark.range(2_000).selectExpr("id", "uuid() AS v").coalesce(1)
     assert collect_rows(few) is None
     table = _create_table(spark, tmp_path, "(id BIGINT, v STRING) USING DELTA")
@@ -268,7 +268,7 @@ SIZED = {
 
 @pytest.mark.parametrize("kind", one_in(2, SIZED))
 def test_rows_come_where_each_has_its_share_of_the_bytes(spark, kind):
-    """Where one is larger none is sent."""
+    """If one row is larger, none is sent."""
     frame = spark.range(10).selectExpr("id", SIZED[kind])
     assert collect_if_small(frame, 10, 50_000) is None
     rows = collect_if_small(frame, 10, 100_000)
@@ -289,7 +289,7 @@ def test_rows_of_numbers_are_known_to_be_small_before_they_are_computed(spark):
 
 
 def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monkeypatch):
-    """The driver's memory is not asked for what tasks have room for; those of one partition stay together."""
+    """The driver does not load rows that only tasks have room for; rows of one partition stay together."""
     tasks = []
     original = writer._run
     monkeypatch.setattr(
@@ -319,7 +319,7 @@ def test_a_large_source_of_few_rows_is_merged_without_the_driver(spark, tmp_path
 
 
 def test_a_few_rows_that_fail_half_way_leave_no_file(spark, tmp_path, monkeypatch):
-    """A disk that is full ends the write in the engine's words; what was written before goes."""
+    """A full disk ends the write with the engine's error, and earlier files are removed."""
     table = _create_table(spark, tmp_path, "(id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p)")
     original = writer.write_files
 
@@ -356,7 +356,7 @@ IN_EVERY_RUN = {("vectors", 2), ("change feed", 10_000), ("row tracking", 10_000
     ],
 )
 def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkeypatch, kind, most):
-    """An UPDATE of few rows of ten files: found and written in one look, or where they are many in two."""
+    """An UPDATE of few rows in ten files finds and writes them in one pass, or in two if there are many."""
     looks, left = [], []
     original = update.mark_rows
     monkeypatch.setattr(row_positions, "MOST_TAKEN", most)
@@ -370,7 +370,7 @@ def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkey
         frame = spark.sql(ROWS).repartitionByRange(5, "id").withColumn("twice", F.expr("k * 2"))
         in_order = frame.sortWithinPartitions("id")
         run(Append(DataFrameSource(in_order)), table, spark, RunOptions(in_process_bytes=0))
-        # files are larger than what Arrow alone reads here, and their rows are few
+        # files are larger than Arrow alone reads here, and few of their rows match
         command = Update(assignments=SETS, where="id % 4 = 1 OR id < 10")
         result = run(command, table, spark, RunOptions(in_process_bytes=number))
         metrics = {
@@ -386,7 +386,7 @@ def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkey
 
 
 def _read_row_ids(table):
-    """Rows, each with its row id where the table tracks them."""
+    """Return rows, with their row ids if the table tracks them."""
     snapshot = table.snapshot()
     if not snapshot.properties.row_tracking:
         return snapshot.to_arrow().to_pylist()
@@ -404,7 +404,7 @@ def _rows(rows, *without):
 
 
 def test_an_update_whose_new_rows_break_a_rule_changes_nothing(spark, tmp_path):
-    """The rule is named as it is where tasks find out."""
+    """The error names the rule as it does when tasks find the row."""
     text = "(id BIGINT, k INT) USING DELTA TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     messages = []
     for number in range(2):
@@ -422,7 +422,7 @@ def test_an_update_whose_new_rows_break_a_rule_changes_nothing(spark, tmp_path):
 
 
 def test_a_partition_may_be_called_as_a_column_is_in_the_files(spark, tmp_path):
-    """Names of mapped columns say nothing of those in the files."""
+    """Names of mapped columns are independent of the names in the files."""
     text = "(a INT, p INT) USING DELTA PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     left = []
     for number in range(2):

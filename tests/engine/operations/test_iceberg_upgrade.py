@@ -1,4 +1,4 @@
-"""REORG … APPLY (UPGRADE UNIFORM …): what it makes of a table, and what writers keep to from then on."""
+"""REORG … APPLY (UPGRADE UNIFORM …): the resulting table, and the rules for its later writers."""
 
 import json
 
@@ -77,7 +77,7 @@ def _live(table):
 
 
 def _check_file(table, file):
-    """Ids on every column and element, the partition column last, timestamps of 64 bits."""
+    """Check ids on every column and element, the partition column last, and timestamps of 64 bits."""
     with table.store.open_input(resolve_log_path(table.uri, file.path).path) as source:
         parquet = pq.ParquetFile(source)
     names = parquet.schema_arrow.names

@@ -1,4 +1,4 @@
-"""Values in statements that run without Spark are those Spark gives: types, remainders, names."""
+"""Values in statements without Spark equal Spark's: types, remainders, names."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from engine.spark.table_files import TableFiles
 
 @pytest.fixture
 def rows(do_lightly, empty_table):
-    """Runs statements on a table of three rows and returns the values of a column by id."""
+    """Return a function that runs statements on three rows and returns a column's values by id."""
     do_lightly(
         "CREATE TABLE t (id BIGINT, k INT, name STRING) USING DELTA"
         " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
@@ -48,7 +48,7 @@ def test_a_remainder_is_each_rows_own_where_a_divisor_is_minus_one(rows):
 
 
 def test_spaces_beyond_the_length_of_a_varchar_are_cut_off(do_lightly, empty_table):
-    """By every statement, as Spark stores them; other texts that are too long are refused."""
+    """Every statement cuts them, as Spark does on storing; other texts that are too long are refused."""
     do_lightly("CREATE TABLE t (id BIGINT, v VARCHAR(3)) USING DELTA")
     for text in (
         "INSERT INTO t VALUES (1, 'abc  '), (2, 'a     '), (3, NULL)",
@@ -65,7 +65,7 @@ def test_spaces_beyond_the_length_of_a_varchar_are_cut_off(do_lightly, empty_tab
 
 @pytest.mark.parametrize("name", ["k", "y"])
 def test_a_source_value_is_compared_before_it_is_stored(name, rows):
-    """2.5 is not 2, whether or not the target has a whole number of that name."""
+    """2.5 is not 2, even if the target has a whole-number column of that name."""
     merge = (
         f"MERGE INTO t USING (VALUES (4, 'x'), (2.5, 'y')) AS s ({name}, name) ON t.k = s.{name}"
         " WHEN MATCHED THEN UPDATE SET name = s.name"
@@ -83,7 +83,7 @@ def test_a_source_value_is_cast_when_it_is_stored(rows):
 
 
 def test_values_of_a_column_stay_with_their_rows_however_they_are_computed(rows):
-    """Constants of three types, NULL, one that is computed twice, texts of one digit or none."""
+    """Constants of three types, NULL, a repeated computation, texts with one digit or none."""
     insert = (
         "INSERT INTO t (id, k, name) VALUES (1, 5, '1'), (2, 2 + 3, ''), (3, NULL, '3'), (4, 6, '('),"
         " (5, 2 + 3, NULL), (6, -6, ','), (10L, 7S, upper('x')), (11, 8, '7')"
@@ -242,7 +242,7 @@ def test_constraint_on_the_current_time_is_about_each_write(do_lightly, empty_ta
 
 
 def test_constraint_holds_however_its_property_is_spelled(do_lightly, empty_table):
-    """As in delta-spark, which finds constraints without regard to capital letters."""
+    """delta-spark also finds constraints without regard to case."""
     do_lightly("CREATE TABLE t (id INT, k INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('DELTA.Constraints.Positive' = 'id > 0')")
     snapshot = empty_table.snapshot()

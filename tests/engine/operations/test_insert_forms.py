@@ -1,4 +1,4 @@
-"""PARTITION, DEFAULT, REPLACE USING and ON, and WITH before a statement, at a table."""
+"""PARTITION, DEFAULT, REPLACE USING and ON, and WITH before a statement, on a table."""
 
 import pytest
 

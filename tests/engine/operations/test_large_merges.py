@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""How Spark joins the two sides of a MERGE changes nothing of what it leaves."""
+"""Large merges: Spark's join strategy does not affect the result."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def _rows(table):
 
 @pytest.fixture
 def each_way(do, spark, empty_table):
-    """Does a MERGE by Spark with its source sent to every task, then at the same version without."""
+    """Return a function that runs a MERGE with a broadcast source, then without at the same version."""
 
     def both(text: str) -> tuple[object, ...]:
         before, left = empty_table.version(), []
@@ -160,7 +160,7 @@ GENERATED = StructType(
     (*PLAIN, StructField("g", LONG, metadata={"delta.generationExpression": "v + 1"}))
 )
 CARRIED = [
-    # what is set, of which table, whether everything is read, and what pairs hold then
+    # settings, table, full read, and expected pairs
     (
         "ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name, v = s.v",
         PLAIN,

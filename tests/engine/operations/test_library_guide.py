@@ -1,4 +1,4 @@
-"""docs/library.md shows programs that run without Spark and do what the page says."""
+"""The programs of docs/library.md run without Spark and do as the page says."""
 
 import re
 from dataclasses import fields
@@ -20,7 +20,7 @@ GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text(
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The names that the page's programs leave behind, run in order on a lake of their own."""
+    """Run the page's programs in order on a separate lake, and return their names."""
     lake = tmp_path_factory.mktemp("lake")
     names = {"__name__": "guide"}
     for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
@@ -73,7 +73,7 @@ def test_the_guide_plans_a_vacuum_without_a_commit(program):
 def test_the_guide_provokes_a_conflict_and_a_retry_resolves_it(program):
     result, table = program["result"], DeltaTable.open(program["table"].uri)
     operations = [commit.operation for commit in table.history()]
-    # the aborted one is not there
+    # the aborted one is missing
     assert operations[:4] == ["UPDATE", "UPDATE", "UPDATE", "MERGE"]
     assert result.version == table.version()
     paid = table.snapshot().to_arrow(condition="id = 1")

@@ -1,4 +1,4 @@
-"""Operations whose executors are killed with what they kept: said by name, and run again once."""
+"""Operations whose executors are killed with their blocks: reported by name, and rerun once."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def _check(endings):
 
 
 def test_a_lost_executor_is_the_trouble_of_the_machine_and_a_rerun_commits_once(tmp_path):
-    """What they kept of a local checkpoint is gone with them; another run does not miss it."""
+    """The blocks of a local checkpoint are lost with the executors; another run does not need them."""
     endings, _ = _endings(tmp_path, "begin")
     _check(endings)
     assert all(ending["killed"] > 0 for ending in endings)
@@ -69,7 +69,7 @@ def test_a_lost_executor_is_the_trouble_of_the_machine_and_a_rerun_commits_once(
 
 
 def test_optimize_commits_once_whichever_stage_loses_its_executors(tmp_path):
-    """Each kind has as many runs as Spark has stages for it, and one more that loses none."""
+    """Each kind has one run for every Spark stage, and another run without a loss."""
     endings, _ = _endings(tmp_path, "optimize")
     for kind in OPTIMIZES:
         of_kind = [ending for ending in endings if ending["kind"] == kind]
@@ -106,7 +106,7 @@ def _write_configuration(tmp_path, text):
 
 
 def test_executors_that_come_and_go_by_dynamic_allocation_change_nothing(tmp_path):
-    """Each run begins without any: they were idle, and given back."""
+    """Each run begins without executors: idle ones were released."""
     endings, _ = _endings(tmp_path, "idle", **_write_configuration(tmp_path, DYNAMIC))
     _check(endings)
     assert [ending["code"] for ending in endings] == [""] * len(RUNS)

@@ -1,4 +1,4 @@
-"""Commands that need no Spark, at a table whose rows were written without it."""
+"""Commands that need no Spark, on a table whose rows were written without it."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 @pytest.fixture
 def table(do_lightly, empty_table):
-    """Version 1: 1 and 2; version 2: 3 and 4 instead; version 3: 4 alone, by a deletion vector."""
+    """Return versions 1: 1 and 2; 2: 3 and 4 instead; 3: 4 alone, by a deletion vector."""
     do_lightly("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
     _write(empty_table, [1, 2], ["a", "b"])
     _write(empty_table, [3, 4], ["c", "d"], instead=True)

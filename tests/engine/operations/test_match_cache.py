@@ -1,4 +1,4 @@
-"""A retry reads anew only the files that winning commits touched."""
+"""Retries: only the files that winning commits touched are read again."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = '{}')"
 
 
 class _AfterFinding(TransactionObserver):
-    """Runs something once, when the first attempt has staged what it found."""
+    """An action that runs once, when the first attempt has staged its matches."""
 
     def __init__(self, act) -> None:
         self._act = act
@@ -27,7 +27,7 @@ class _AfterFinding(TransactionObserver):
 
 @pytest.fixture
 def table(do, empty_table):
-    """Files of (1, 2), (11, 12), (21, 22) and (31, 32)."""
+    """Return files of (1, 2), (11, 12), (21, 22) and (31, 32)."""
     do(f"CREATE TABLE t (id BIGINT, v BIGINT) USING DELTA {_VECTORS.format('true')}")
     do("INSERT INTO t VALUES (1, 0), (2, 0)", in_process_bytes=IN_PROCESS)
     do("INSERT INTO t VALUES (11, 0), (12, 0)", in_process_bytes=IN_PROCESS)
@@ -38,10 +38,10 @@ def table(do, empty_table):
 
 @pytest.fixture
 def meanwhile(do, table):
-    """Runs a statement by Spark that loses to `winner` once, with a condition statistics cannot judge.
+    """Return a function that runs a statement by Spark, which loses to `winner` once.
 
-    No row of the files that no winner touched can be read by its second attempt; their footers can,
-    which count the rows. Returns what it said.
+    Its second attempt cannot read the rows of files that no winner touched, only their footers, which
+    count the rows. The function returns the statement's progress messages.
     """
 
     def race(text, winner, **options):
@@ -70,7 +70,7 @@ def meanwhile(do, table):
 
 
 def _drop_rows(parquet):
-    """Overwrite all but a file's footer and its marks."""
+    """Overwrite a file except its footer and magic numbers."""
     footer = int.from_bytes(parquet[-8:-4], "little") + 8
     return parquet[:4] + b"\xff" * (len(parquet) - footer - 4) + parquet[-footer:]
 
@@ -99,7 +99,7 @@ def test_only_the_file_that_a_winner_touched_is_read_again(meanwhile, table):
 
 
 def test_what_the_winner_made_of_its_rows_counts(meanwhile, table):
-    """The row no longer matches in the winner's new file, and the old one is not asked again."""
+    """The row no longer matches in the winner's new file, and the old file is not read again."""
     said = meanwhile(
         "DELETE FROM t WHERE v % 5 = 0 AND id % 10 = 1",
         "UPDATE t SET v = 7 WHERE id = 1",
@@ -125,7 +125,7 @@ def test_what_may_be_otherwise_by_now_is_read_again(meanwhile, text, winner):
 
 
 def test_files_that_are_rewritten_are_read_again(do, meanwhile, table):
-    """Without deletion vectors nobody has kept which rows they were."""
+    """Without deletion vectors, nothing records the matching rows."""
     do("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
     with pytest.raises(EngineError, match=r"(?i)parquet|read"):
         meanwhile("DELETE FROM t WHERE id % 10 = 1", "UPDATE t SET v = 7 WHERE id = 1", retries=1)

@@ -1,4 +1,4 @@
-"""What a run keeps in Spark while it lasts is gone when it ends."""
+"""Materialized rows: a run's data in Spark is gone when the run ends."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def list_persistent(spark):
 
 
 class Watch(TransactionObserver):
-    """What Spark keeps once all is staged."""
+    """The data that Spark stores after everything is staged."""
 
     def __init__(self, spark):
         self._spark, self.seen = spark, set()

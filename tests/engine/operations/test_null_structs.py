@@ -1,4 +1,4 @@
-"""A null struct stays null through every way that builds a struct from its fields."""
+"""A null struct stays null in every operation that builds a struct from its fields."""
 
 import pyarrow as pa
 import pytest
@@ -51,7 +51,7 @@ def _content(table: DeltaTable) -> dict[int, tuple[object, ...]]:
 
 
 def _plain(value: object) -> object:
-    """The value without the new field, which is null everywhere."""
+    """Return the value without the new field, which is null everywhere."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items() if key != "c"}
     return [_plain(part) for part in value] if isinstance(value, list) else value

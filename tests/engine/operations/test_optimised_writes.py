@@ -1,4 +1,4 @@
-"""Few files for rows that many tasks hold, and as many as the table asks for."""
+"""Optimized writes: few files for rows of many tasks, as the table's settings demand."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,7 @@ PARTS = 5
 
 @pytest.fixture
 def many_files(tmp_path):
-    """Twenty small files, each with a row of every partition."""
+    """Return twenty small files, each with a row of every partition."""
     folder = tmp_path / "rows"
     folder.mkdir()
     for number in range(20):
@@ -29,7 +29,7 @@ def many_files(tmp_path):
 def _a_task_for_each_file(spark):
     names = ("spark.sql.files.maxPartitionBytes", "spark.sql.shuffle.partitions")
     before = {name: spark.conf.get(name) for name in names}
-    spark.conf.set(names[0], "4m")  # what opening a file is counted as
+    spark.conf.set(names[0], "4m")  # the assumed cost of opening a file
     spark.conf.set(names[1], "8")
     yield
     for name, value in before.items():

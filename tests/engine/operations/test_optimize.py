@@ -125,7 +125,7 @@ def test_rows_are_ordered_by_two_columns_whether_or_not_statistics_count_them(
 
 
 def _forget_statistics(table):
-    """Of the table's first files, as writers leave them that count no rows."""
+    """Remove the statistics of the table's first files, as some writers omit row counts."""
     log = Path(table.uri.removeprefix("file://")) / "_delta_log"
     commit = log / f"{1:020d}.json"
     actions = [json.loads(line) for line in commit.read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""One name is one table, at one version: the statement's own in every place, and every other one."""
+"""Table names: the statement's own table has one version in every position, and so do others."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def _rows(table):
 
 @pytest.fixture
 def decoys(tmp_path, monkeypatch):
-    """Tables of the working directory under the names that statements have for other ones."""
+    """Create tables in the working directory under names that statements use for other tables."""
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -161,7 +161,7 @@ OTHERS = (
 
 @pytest.mark.spark
 def test_another_table_is_read_at_one_version_under_all_its_names(spark, tmp_path, monkeypatch):
-    """Whenever it is asked for its latest version it has another one."""
+    """Every request for its latest version finds a newer one."""
     turns = ["(1, 'x')", "(2, 'y')"]
 
     def change(source):

@@ -1,4 +1,4 @@
-"""What a step is made of: commands, and what the model says they do."""
+"""The content of a sweep step: commands, and their expected effect on the model."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from tests.engine.operations.sweep.model import Model, Row
 
 @dataclass(frozen=True)
 class Plan:
-    """Commands, the rows they leave, and what else they do to the model.
+    """Commands, the expected rows, and other effects on the model.
 
-    `counts` are metrics that the model knows; `refused` is the error where the layout has no such
+    `counts` are metrics that the model knows; `refused` is the error if the layout does not support the
     operation.
     """
 
@@ -32,14 +32,14 @@ class Plan:
 
 @dataclass
 class Bench:
-    """Where a step finds what it needs: the model, the table's place, and a place for sources."""
+    """The context of a step: the model, the table's location, and a directory for sources."""
 
     model: Model
     uri: str
     scratch: Path
 
     def file(self, table: pa.Table) -> FileSource:
-        """Rows as two files to be loaded, so that two tasks write them."""
+        """Write rows as two files to load, so that two tasks write them."""
         place = self.scratch / f"source {self.model.step}"
         place.mkdir()
         half = table.num_rows // 2
@@ -48,13 +48,13 @@ class Bench:
         return FileSource(str(place), "parquet")
 
     def values_source(self, rows: Sequence[Row]) -> RowsSource:
-        """Rows as VALUES; structs cannot be written out."""
+        """Return rows as VALUES; structs have no literal."""
         names = [name for name in self.model.writable() if name != "s"]
         listed = tuple(tuple(literal(row.values[name]) for name in names) for row in rows)
         return RowsSource(tuple(self.model.names[name] for name in names), listed)
 
     def sql(self, name: str, side: str = "") -> str:
-        """A column as conditions name it."""
+        """Return a column's name in conditions."""
         quoted = f"`{self.model.names[name]}`"
         return f"{side}.{quoted}" if side else quoted
 
@@ -63,7 +63,7 @@ Step = Callable[[Bench], Plan]
 
 
 def literal(value: Any) -> str:
-    """A value as SQL."""
+    """Return a value as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, dt.date):

@@ -1,4 +1,4 @@
-"""What must hold of a table after every step."""
+"""Conditions that a table must satisfy after every step."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ Shown = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """A row of the table and where it lies."""
+    """A row of the table and its position."""
 
     key: str
     identity: int | None
@@ -36,7 +36,7 @@ class Found:
 
 
 def check_rows(model: Model, snapshot: Snapshot) -> None:
-    """The rows and columns are the model's; an identity column is looked at apart."""
+    """Compare rows and columns with the model's, apart from identity columns."""
     names = [model.names[name] for name in model.names]
     assert set(snapshot.schema.names) - {"i"} == set(names)
     check_same(show_rows(snapshot.to_arrow(), names), model.show_rows(), "the engine")
@@ -44,19 +44,19 @@ def check_rows(model: Model, snapshot: Snapshot) -> None:
 
 
 def check_same(rows: list[Shown], expected: list[Shown], reader: str) -> None:
-    """The same rows, and if not, which ones are on one side only."""
+    """Compare rows, and name those on one side only."""
     extra = [row for row in rows if row not in expected]
     missing = [row for row in expected if row not in rows]
     assert rows == expected, f"{reader} has {extra} and lacks {missing}"
 
 
 def show_rows(rows: pa.Table, names: list[str]) -> list[Shown]:
-    """Rows as the model shows them."""
+    """Return rows as the model shows them."""
     return sort_rows(tuple(row.values()) for row in rows.select(names).to_pylist())
 
 
 def check_files(model: Model, snapshot: Snapshot) -> None:
-    """Statistics hold for each file, and no vector where the table may have none."""
+    """Check each file's statistics, and that no vector exists where the table may have none."""
     adds = snapshot.add_files()
     assert model.layout.vectors or not any(add.deletion_vector for add in adds)
     assert uses_deletion_vectors(snapshot) == model.layout.vectors
@@ -79,9 +79,9 @@ def _check_bounds(stats: Mapping[str, Any], name: str, values: list[Any]) -> Non
 
 
 def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]) -> None:
-    """Row ids and identity values are a row's own for good; versions say when it last changed.
+    """Check that row ids and identity values never change, and that row commit versions are right.
 
-    `seen` holds what each row had, by its birth, and is brought up to date.
+    `seen` maps each row's birth to its last state, and is updated.
     """
     by_key = {marked.key: marked for marked in rows}
     for row in model.rows:
@@ -100,7 +100,7 @@ def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]
 
 
 def find_rows(snapshot: Snapshot) -> Iterator[Found]:
-    """Every row with its identity value, row id and row commit version."""
+    """Return every row with its identity value, row id and row commit version."""
     tracked = snapshot.properties.row_tracking
     columns = [name for name in ("u", "i") if snapshot.schema.get(name) is not None]
     for add in snapshot.add_files():
@@ -112,7 +112,7 @@ def find_rows(snapshot: Snapshot) -> Iterator[Found]:
 
 
 def _read_tracking(snapshot: Snapshot, add: AddFile) -> tuple[dict[int, int], dict[int, int]]:
-    """Row ids and row commit versions by position: stored ones, or else those of the file."""
+    """Return row ids and row commit versions by position: stored ones, or else the file's defaults."""
     place = Path(snapshot.table_uri) / unquote(add.path)
     file = pq.read_table(place, partitioning=None)
     count = file.num_rows
@@ -132,7 +132,7 @@ def _read_tracking(snapshot: Snapshot, add: AddFile) -> tuple[dict[int, int], di
 
 
 def check_changes(model: Model, before: list[Row], table: DeltaTable, first: int) -> None:
-    """The change feed leads from the rows before to those after, and says no more than it must."""
+    """Check that the change feed leads from the old rows to the new ones, without superfluous changes."""
     names = [model.names[name] for name in model.names]
     changes = read_changes(table, first)
     kinds = {
@@ -162,7 +162,7 @@ def check_changes(model: Model, before: list[Row], table: DeltaTable, first: int
 
 
 def _show_under_names(model: Model, row: Row) -> Shown:
-    """A row under the columns of now."""
+    """Return a row under the current column names."""
     values = dict(row.values)
     if values.get("s") is not None and "s" in model.types:
         values["s"] = {type_.name: values["s"].get(type_.name) for type_ in model.types["s"]}
@@ -170,12 +170,12 @@ def _show_under_names(model: Model, row: Row) -> Shown:
 
 
 def _hashable(row: Shown) -> Shown:
-    """Structs have no hash: their text has."""
+    """Return a hashable value; a struct becomes its text."""
     return tuple(repr(value) if isinstance(value, dict) else value for value in row)
 
 
 def check_directory(snapshot: Snapshot) -> None:
-    """After a VACUUM there is nothing but what the newest version needs."""
+    """Check that a VACUUM has left only files that the newest version needs."""
     root = Path(snapshot.table_uri)
     here = {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
     needed = {path for add in snapshot.add_files() for path in paths_of(str(root), add)}
@@ -183,7 +183,7 @@ def check_directory(snapshot: Snapshot) -> None:
 
 
 def check_times(table: DeltaTable) -> None:
-    """In-commit timestamps only grow."""
+    """Check that in-commit timestamps increase."""
     times = [info.in_commit_timestamp for info in table.history(3)]
     assert None not in times
     assert times == sorted(times, reverse=True)

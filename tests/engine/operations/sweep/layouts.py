@@ -1,4 +1,4 @@
-"""Layouts of a table: every feature that changes how rows lie, alone and in pairs."""
+"""Layouts of a table: every feature that affects the storage of rows, alone and in pairs."""
 
 import itertools
 import random
@@ -11,7 +11,7 @@ Key = TypeVar("Key", bound=str)
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table is made with."""
+    """The options of a table."""
 
     placing: str = "none"
     mapping: str = "none"
@@ -30,7 +30,7 @@ class Layout:
         return "-".join(words)
 
     def create(self) -> str:
-        """The statement that makes the table."""
+        """Return the statement that creates the table."""
         columns = ["u STRING" + (" NOT NULL" if self.constraints else ""), "p STRING", "d DATE"]
         columns += ["x INT", "v DOUBLE", "w SMALLINT", "s STRUCT<a: INT, b: STRING>"]
         if self.generated:
@@ -51,7 +51,7 @@ class Layout:
         )
 
     def properties(self) -> Mapping[str, str]:
-        """Its properties; a checkpoint comes often, so that states are read from them too."""
+        """Return the table's properties; checkpoints are frequent, so that states are read from them too."""
         settings = {
             "delta.checkpointInterval": "3",
             "delta.checkpointPolicy": self.checkpoint,
@@ -83,19 +83,19 @@ Pair = tuple[tuple[str, object], tuple[str, object]]
 
 
 def pairs_of(layout: Layout) -> set[Pair]:
-    """Every two of its choices."""
+    """Return all pairs of the layout's choices."""
     chosen = [(name, getattr(layout, name)) for name in FACTORS]
     return set(itertools.combinations(chosen, 2))
 
 
 def all_pairs() -> set[Pair]:
-    """Every two choices of two features."""
+    """Return all pairs of choices of two features."""
     singles = [(name, value) for name, values in FACTORS.items() for value in values]
     return {(a, b) for a, b in itertools.combinations(singles, 2) if a[0] != b[0]}
 
 
 def choose_covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...]:
-    """Few layouts in which every two choices come together, always the same ones."""
+    """Return few layouts that cover every pair of choices, always the same ones."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     layouts: list[Layout] = []
     left = all_pairs()
@@ -108,7 +108,7 @@ def choose_covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...
 
 
 def random_layouts(seed: int) -> Iterator[Layout]:
-    """Layouts without end."""
+    """Yield random layouts without end."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     while True:
         yield _draw_layout(rng, {})
@@ -117,7 +117,7 @@ def random_layouts(seed: int) -> Iterator[Layout]:
 def spread(
     names: Sequence[Key], layouts: Sequence[Layout], each_choice: int = 1
 ) -> dict[Layout, list[Key]]:
-    """Names over layouts, so that each meets every choice of every feature, and none is idle."""
+    """Distribute names over layouts, so that each meets every choice and no layout is unused."""
     dealt: dict[Layout, list[Key]] = {layout: [] for layout in layouts}
     for name in names:
         left = {(f, value): each_choice for f, values in FACTORS.items() for value in values}

@@ -1,4 +1,4 @@
-"""What a commit says of itself, held to its own actions and to delta-spark's names."""
+"""The metrics of a commit, compared with its actions and with delta-spark's names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,7 +50,7 @@ NAMES: Mapping[str, Sequence[set[str]]] = {
 
 
 def check_metrics(commit: LogCommit) -> None:
-    """The names are delta-spark's, and what counts files and bytes agrees with the actions."""
+    """Check that the names are delta-spark's, and that counts of files and bytes match the actions."""
     info = commit.commit_info
     assert info is not None
     metrics = {name: int(value) for name, value in (info.operation_metrics or {}).items()}
@@ -87,12 +87,12 @@ _MERGED = {
 
 
 def _plain(name: str) -> str:
-    """A metric of MERGE under the name that the others have."""
+    """Return the common name of a MERGE metric."""
     return _MERGED.get(name, name.replace("numTargetDeletion", "numDeletion"))
 
 
 def _count_changes(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
-    """Counts; a file that only changes its vector is none, but to RESTORE."""
+    """Count changes; a file that only changes its vector does not count, except for RESTORE."""
     listed = list(actions)
     adds = {action.path: action for action in listed if isinstance(action, AddFile)}
     removes = {action.path: action for action in listed if isinstance(action, RemoveFile)}

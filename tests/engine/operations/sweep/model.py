@@ -1,7 +1,7 @@
-"""A table in plain Python: what every operation must leave in the real one.
+"""A model of a table in plain Python, with the expected result of every operation.
 
-A row knows when it was born and when it last changed, which is what row ids and row commit versions
-say of it.
+A row knows the steps of its creation and of its last change, which determine row ids and row commit
+versions.
 """
 
 import copy
@@ -23,7 +23,7 @@ INNER = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
 @dataclass(frozen=True)
 class Row:
-    """Values by the columns' first names; `birth` is the row's own, `changed` a step's number."""
+    """Values by the columns' first names; `birth` is unique to the row, `changed` is a step's number."""
 
     values: Values
     birth: int
@@ -32,14 +32,14 @@ class Row:
 
 @dataclass
 class Model:
-    """The table so far.
+    """The table's current state.
 
     Attributes:
-        layout: how it was made.
+        layout: the table's options.
         rows: its rows, in no order.
-        names: the columns' names now, by their first names; dropped ones are missing.
+        names: the columns' current names by their first names; dropped ones are missing.
         types: the columns' types.
-        step: number of the operation under way.
+        step: number of the current operation.
         versions: rows and names of each version.
         committed: the version that each step committed.
     """
@@ -56,7 +56,7 @@ class Model:
 
     @classmethod
     def empty(cls, layout: Layout) -> "Model":
-        """The table when it was made."""
+        """Return the newly created table."""
         types: dict[str, pa.DataType] = {
             "u": pa.string(),
             "p": pa.string(),
@@ -71,27 +71,27 @@ class Model:
         return cls(layout, names={name: name for name in types}, types=types)
 
     def fresh(self, count: int, **fixed: Any) -> list[Row]:
-        """New rows, each unlike any before."""
+        """Return new rows, each unlike any before."""
         return [self._create_row(fixed) for _ in range(count)]
 
     def change_row(self, row: Row, **values: Any) -> Row:
-        """The row after an update."""
+        """Return the row after an update."""
         return replace(row, values=self._whole({**row.values, **values}), changed=self.step)
 
     def move_row(self, row: Row) -> Row:
-        """The row as a new one: another row of the same values but for its key."""
+        """Return a copy of the row with another key."""
         values = self._whole({**row.values, "u": row.values["u"] + self.copied})
         return Row(values, self._number(), self.step)
 
     @property
     def copied(self) -> str:
-        """What follows the key of a row that this step copies."""
+        """Return the suffix of a key that this step copies."""
         return f"+{self.step}"
 
     def update_rows(
         self, chosen: Callable[[Values], bool], **new: Callable[[Values], Any]
     ) -> list[Row]:
-        """All rows, the chosen ones with new values."""
+        """Return all rows, with new values in the chosen ones."""
         return [
             self.change_row(row, **{name: value(row.values) for name, value in new.items()})
             if chosen(row.values)
@@ -100,16 +100,16 @@ class Model:
         ]
 
     def exclude_rows(self, chosen: Callable[[Values], bool]) -> list[Row]:
-        """The rows but for the chosen ones."""
+        """Return the rows without the chosen ones."""
         return [row for row in self.rows if not chosen(row.values)]
 
     def add_column(self, name: str, kind: pa.DataType) -> None:
-        """A column that is null in every row that is there."""
+        """Add a column that is null in every existing row."""
         self.names[name], self.types[name] = name, kind
         self.rows = [replace(row, values={**row.values, name: None}) for row in self.rows]
 
     def add_field(self, name: str, kind: pa.DataType) -> None:
-        """A field in the struct, null in every struct that is there."""
+        """Add a field to the struct, null in every existing struct."""
         self.types["s"] = pa.struct([*self.types["s"], (name, kind)])
         self.rows = [
             replace(
@@ -119,7 +119,7 @@ class Model:
         ]
 
     def drop_column(self, name: str) -> None:
-        """A column less."""
+        """Drop a column."""
         del self.names[name], self.types[name]
         self.rows = [
             replace(row, values={k: v for k, v in row.values.items() if k != name})
@@ -127,27 +127,27 @@ class Model:
         ]
 
     def remember(self, version: int) -> None:
-        """What the version holds."""
+        """Record the current state as a version."""
         kept = copy.copy(self)
         kept.names, kept.types, kept.versions = dict(self.names), dict(self.types), {}
         self.versions[version] = kept
         self.committed.setdefault(self.step, version)
 
     def restore(self, version: int) -> None:
-        """The table as that version had it."""
+        """Restore the state of a version."""
         then = self.versions[version]
         self.rows, self.names, self.types = then.rows, dict(then.names), dict(then.types)
 
     def show_rows(self) -> list[tuple[Any, ...]]:
-        """Rows as readers give them, sorted."""
+        """Return rows as readers return them, sorted."""
         return sort_rows(tuple(row.values[name] for name in self.names) for row in self.rows)
 
     def writable(self) -> list[str]:
-        """First names of the columns that a source gives."""
+        """Return the first names of the columns that a source provides."""
         return [name for name in self.names if name != "g"]
 
     def table_of(self, rows: Iterable[Row], *more: str) -> pa.Table:
-        """Rows as a source has them, under the names of now."""
+        """Return rows as a source provides them, under the current names."""
         names = self.writable()
         listed = list(rows)
         columns = {
@@ -178,7 +178,7 @@ class Model:
         return {type_.name: fields[type_.name] for type_ in self.types.get("s", ())}
 
     def _whole(self, values: Values) -> Values:
-        """With the column that is generated."""
+        """Add the generated column."""
         return {**values, "g": values["x"] * 10} if "g" in self.names else values
 
     def _number(self) -> int:
@@ -187,5 +187,5 @@ class Model:
 
 
 def sort_rows(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of any values, sorted."""
+    """Return rows of any values, sorted."""
     return sorted(rows, key=repr)

@@ -1,4 +1,4 @@
-"""A table made in a layout and taken through operations, looked at after each."""
+"""A player that takes a table of a layout through operations, with checks after each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ Elsewhere = Mapping[str, Callable[[str], list[dict[str, Any]]]]
 
 @dataclass
 class Played:
-    """One table on its way."""
+    """One table during its steps."""
 
     model: Model
     table: DeltaTable
@@ -39,14 +39,14 @@ class Played:
     commands: int = 0
 
     def do(self, command: Command | str) -> OperationResult:
-        """A command, as people give it: by turns with and without Arrow in this process."""
+        """Run a command, alternately with and without Arrow in this process."""
         parsed = parse_statement(command) if isinstance(command, str) else command
         self.commands += 1
         in_process = RunOptions().in_process_bytes if self.commands % 2 else 0
         return run(parsed, self.table, self.spark, RunOptions(in_process_bytes=in_process))
 
     def step(self, name: str) -> None:
-        """An operation, on the table and on the model, and what must hold then."""
+        """Run an operation on the table and on the model, and check the result."""
         model = self.model
         model.step += 1
         before, version = model.rows, self.table.version()
@@ -71,10 +71,10 @@ class Played:
             checks.check_directory(self.table.snapshot())
 
     def check(self, before: Sequence[Row] | None, first: int) -> None:
-        """The table as a new handle opens it, which starts from checkpoints.
+        """Check the table through a new handle, which starts from checkpoints.
 
-        `before` are the rows before the step, None where the feed cannot be held to them: a RESTORE
-        that brings a dropped column back shows its values in the rows that it removes.
+        `before` are the rows before the step, or None if the feed cannot be checked: a RESTORE that brings a
+        dropped column back shows its values in the removed rows.
         """
         model, table = self.model, DeltaTable.open(self.table.uri)
         snapshot = table.snapshot()
@@ -89,7 +89,7 @@ class Played:
             check_metrics(read_commit(table.store, number))
 
     def check_elsewhere(self) -> None:
-        """Other engines read the same rows."""
+        """Check that other engines read the same rows."""
         names = [self.model.names[name] for name in self.model.names]
         for engine, read in self.elsewhere.items():
             if self.is_beyond(engine):
@@ -98,10 +98,10 @@ class Played:
             checks.check_same(rows, self.model.show_rows(), engine)
 
     def is_beyond(self, engine: str) -> bool:
-        """Whether another engine cannot read the table.
+        """Return True if another engine cannot read the table.
 
-        deltalake refuses type widening by name. duckdb mixes up the values of several partition
-        columns where columns are mapped.
+        deltalake refuses type widening by name. duckdb mixes up the values of several mapped partition
+        columns.
         """
         layout = self.model.layout
         if engine == "duckdb":
@@ -118,10 +118,10 @@ def play(
     *,
     every_step: bool = False,
 ) -> Played:
-    """A table of a few rows, then each step.
+    """Create a table of a few rows and run each step.
 
     Args:
-        layout: how the table is made.
+        layout: the table's options.
         names: the steps.
         spark: the session.
         place: a fresh directory.

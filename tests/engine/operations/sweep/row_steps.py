@@ -102,7 +102,7 @@ def update_partition(bench: Bench) -> Plan:
 
 
 def update_field(bench: Bench) -> Plan:
-    """A field of a struct; another column where the struct is gone."""
+    """Update a field of a struct, or another column if the struct is dropped."""
     if "s" not in bench.model.names:
         return update(bench)
     rows = bench.model.update_rows(
@@ -113,7 +113,7 @@ def update_field(bench: Bench) -> Plan:
 
 
 def merge(bench: Bench) -> Plan:
-    """Some rows deleted, some updated, some new, and some that no source row joins updated."""
+    """Delete, update and insert some rows, and update some rows without a source row."""
     model = bench.model
     by_birth = sorted(model.rows, key=lambda row: row.birth)
     doomed, changing = by_birth[1::4], by_birth[2::4]
@@ -161,7 +161,7 @@ def _no_struct(model: Model) -> Values:
 
 
 def _source_row(row: Row, op: str, **values: Any) -> Row:
-    number = 100_000 + row.birth  # a value for an identity column, which MERGE does not number
+    number = 100_000 + row.birth  # a value for an identity column, because MERGE does not number it
     return Row({**row.values, **values, "op": op, "i": number}, row.birth, row.changed)
 
 

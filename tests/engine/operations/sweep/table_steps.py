@@ -1,4 +1,4 @@
-"""The operations that keep a table in shape, and those that change its columns."""
+"""The operations that maintain a table or change its columns."""
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ def reorg(_bench: Bench) -> Plan:
 
 
 def restore(bench: Bench) -> Plan:
-    """Two or three steps back, never before what VACUUM left."""
+    """Go back two or three steps, but never beyond the versions that VACUUM left."""
     model = bench.model
     versions = [version for version in sorted(model.versions) if version >= model.oldest]
     target = versions[-min(len(versions), 3 + model.step % 2)]
@@ -63,7 +63,7 @@ def add_column(bench: Bench) -> Plan:
 
 
 def add_field(bench: Bench) -> Plan:
-    """A field inside a struct, which files written so far lack."""
+    """Add a field inside a struct, which existing files lack."""
     kind = bench.model.types.get("s")
     if kind is None or len(kind) > 2:
         return update(bench)
@@ -72,7 +72,7 @@ def add_field(bench: Bench) -> Plan:
 
 
 def rename_columns(bench: Bench) -> Plan:
-    """A plain column, and one that may be a partition column."""
+    """Rename a plain column, and one that may be a partition column."""
     model = bench.model
     if model.layout.mapping == "none":
         return Plan([f"ALTER TABLE t RENAME COLUMN v TO `{NEW_NAME}`"], refused=InvalidSchemaError)
