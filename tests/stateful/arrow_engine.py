@@ -61,7 +61,7 @@ class GivenUpError(Exception):
 
 
 def rows_of(snapshot: Snapshot) -> c.Rows:
-    """The table's rows, each of which must be there once."""
+    """Return the table's rows, after checking that none occurs twice."""
     if not snapshot.file_count:
         return {}
     rows = snapshot.to_arrow()
@@ -96,7 +96,7 @@ def state_of(snapshot: Snapshot) -> c.State:
 
 
 def log_parameters(command: c.Command) -> dict[str, object]:
-    """What the log records of a command: its condition, and the clauses of a MERGE."""
+    """Return the log's record of a command: its condition, and the clauses of a MERGE."""
     match command:
         case c.Delete() | c.Update():
             return {"predicate": [command.where.sql]}
@@ -148,7 +148,7 @@ class _Work(Files):
         self.changes: dict[str, c.Rows] = {}
 
     def do(self, command: c.Command) -> None:
-        """Stage what it does, and what the change feed says of it where that must be told."""
+        """Stage the command's changes, and its change files where the change feed needs them."""
         self._do(command)
         if not self.snapshot.properties.enable_change_data_feed:
             return

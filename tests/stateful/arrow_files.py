@@ -1,4 +1,4 @@
-"""What the executor without Spark does to files: reads them, writes them, takes rows, moves rows."""
+"""File operations of the executor without Spark: read, write, mask and move rows."""
 
 import json
 import uuid
@@ -36,7 +36,7 @@ _STATS = msgspec.json.Encoder(decimal_format="number")
 
 
 class Files:
-    """The files of one version, and what is staged to change them."""
+    """The files of one version, and the staged changes to them."""
 
     def __init__(self, snapshot: Snapshot, *, stats: bool) -> None:
         self.snapshot, self.stats = snapshot, stats
@@ -59,7 +59,7 @@ class Files:
         return read_rows(read_file(self.snapshot, add))
 
     def write(self, rows: Rows) -> None:
-        """New files, one a partition; rows that were there before keep their ids."""
+        """Write new files, one for each partition; existing rows keep their ids."""
         for part in sorted({row[0] for row in rows.values()}) if self.partitioned else [None]:
             chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
             if chosen:
@@ -119,7 +119,7 @@ class Files:
         self.staged.append(self._file(whole, part, data_change=False, path=target, row_ids=kept))
 
     def write_changes(self, changes: Mapping[str, Rows]) -> None:
-        """What the change feed says of this commit: a file for each kind of change and partition."""
+        """Write change files for this commit, one for each kind of change and partition."""
         for kind, rows in changes.items():
             for part in sorted({row[0] for row in rows.values()}) if self.partitioned else [None]:
                 chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
@@ -272,7 +272,7 @@ def extra_of(names: Sequence[str]) -> str | None:
 
 
 def check_typed(rows: pa.Table, typed: Typed) -> None:
-    """Raise AssertionError unless the typed column holds what belongs to x."""
+    """Raise AssertionError if the typed column's values do not match x."""
     keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
     expected = pa.array([typed.value(x, key) for x, key in keys], typed.arrow).to_pylist()
     held = rows[TYPED].to_pylist()

@@ -1,4 +1,4 @@
-"""The commands of a generated history, as values, and what each means for rows one at a time."""
+"""The commands of a generated history as values, with their effect on single rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ class State:
 
 @dataclass(frozen=True)
 class Command:
-    """`number` makes what it writes its own."""
+    """A command; its `number` makes the rows that it writes unique."""
 
     number: int
 
@@ -134,14 +134,14 @@ class Merge(Command):
 
     @property
     def within(self) -> str | None:
-        """Where all lies that it can match, None for everywhere: what the keys tell of the target."""
+        """Return the range of possible matches according to the keys, or None for everywhere."""
         if self.unmatched_below is not None:
             return None
         part = f"part = '{self.part}' AND " if self.within_part else ""
         return f"{part}x >= {min(self.keys)} AND x <= {max(self.keys)}"
 
     def joins(self, part: str) -> bool:
-        """Whether the join can match rows of a partition."""
+        """Return True if the join can match rows of a partition."""
         return not self.within_part or part == self.part
 
     def reads(self, x: int | None) -> bool:
@@ -223,7 +223,7 @@ class Reorg(Command):
 
 @dataclass(frozen=True)
 class Restore(Command):
-    """Back to the version that is `back` before the one it reads. What it restores is physical."""
+    """Restore the version `back` before the read version, including its physical layout."""
 
     back: int = 1
     restored: State = field(default_factory=State, hash=False)
@@ -260,7 +260,7 @@ class Alter(Command):
 
     @property
     def term(self) -> tuple[str, str]:
-        """What it makes a table say."""
+        """Return the term that the command adds to the table."""
         match self.what:
             case "set":
                 return f"note.{self.value}", str(self.number)
@@ -281,7 +281,7 @@ FEATURES = ("allowColumnDefaults", "domainMetadata", "inCommitTimestamp")
 
 
 def breaks_constraint(rows: Rows, terms: Mapping[str, str]) -> bool:
-    """Whether a row is not as the table's constraint wants it; null passes."""
+    """Return True if a row violates the table's constraint; null passes."""
     text = terms.get(CONSTRAINT)
     if text is None:
         return False

@@ -1,4 +1,4 @@
-"""Histories on Spark share the session of the engine's tests."""
+"""Fixtures for histories on Spark, which share the session of the engine's tests."""
 
 from tests.engine.conftest import rows_elsewhere, spark
 

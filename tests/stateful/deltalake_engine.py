@@ -1,4 +1,4 @@
-"""Commands of histories done by deltalake."""
+"""Commands of histories, run by deltalake."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ class Deltalake:
     """deltalake, which writes no clustered tables and gives no row ids."""
 
     def can(self, setup: Setup) -> bool:
-        """Whether it writes tables like this."""
+        """Return True if deltalake can write tables of this kind."""
         own = not (setup.clustered or setup.row_tracking)
         return own and "delta.checkpointPolicy" not in dict(setup.properties)
 
     def do(self, command: c.Command, place: str, extra: str | None) -> None:
-        """Do a command at a table; what it refuses it does not do at all."""
+        """Run a command on a table; a refused command changes nothing."""
         try:
             if isinstance(command, c.Append | c.Overwrite | c.ReplaceWhere):
                 self._write(place, command, extra)

@@ -1,4 +1,4 @@
-"""The same table in the eyes of deltalake and duckdb."""
+"""The same table as deltalake and duckdb read it."""
 
 import shutil
 import tempfile

@@ -1,7 +1,7 @@
-"""Commits of another engine, between this one's reads and commits.
+"""Commits of another engine, between this engine's reads and commits.
 
-The other engine reads and commits at once, at the place of a history where it is told to: none of
-what it does can be ordered anywhere else.
+The other engine reads and commits at once, at its step of a history: its commands have no other
+possible position in the order.
 """
 
 import random
@@ -29,14 +29,14 @@ _DONE_ELSEWHERE = (
 
 
 class ForeignEngine(Protocol):
-    """Does commands at tables on disk; what it refuses it does not do at all."""
+    """Another engine's commands on tables on disk; a refused command changes nothing."""
 
     def do(self, command: c.Command, place: str, extra: str | None) -> None:
         """Do a command at a table; `extra` is the column that may come and go."""
         ...
 
     def can(self, setup: Setup) -> bool:
-        """Whether it writes tables like this."""
+        """Return True if the engine can write tables of this kind."""
         ...
 
 

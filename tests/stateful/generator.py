@@ -1,4 +1,4 @@
-"""A seed becomes a history."""
+"""Generated histories, each determined by a seed."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Maker = Callable[[random.Random, int, Setup], c.Command]
 
 
 def generate(seed: int, most: int = 8) -> History:
-    """The history of a seed, of at most so many interleaved commands."""
+    """Return the history of a seed, with a maximum number of interleaved commands."""
     dice = random.Random(seed)  # noqa: S311 - a seed reproduces a history
     setup = setup_of(dice)
     return History(setup, tuple(iter_steps(dice, most, setup)))
@@ -41,7 +41,7 @@ def setup_of(dice: random.Random) -> Setup:
 
 
 def iter_steps(dice: random.Random, most: int, setup: Setup, first: int = 1) -> Iterator[Step]:
-    """Steps of at most so many interleaved commands, after some appends; the first number is given."""
+    """Yield some appends, then steps of a maximum number of commands, numbered from the given start."""
     numbers = count(first)
     for _ in range(dice.randint(1, 3)):
         number = next(numbers)

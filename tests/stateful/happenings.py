@@ -1,5 +1,5 @@
-"""What goes on around the commands of a history: time passes, others read, and keep the log and the
-directory tidy at any moment. Nothing of it changes a row.
+"""Background events of a history: time passes, readers read, and the log and the directory are
+maintained at any moment. No event changes a row.
 """
 
 from dataclasses import dataclass, field
@@ -42,19 +42,19 @@ class Scene:
         return cls(table, clock, Record(table.store), handles)
 
     def is_whole(self, version: Version) -> bool:
-        """Whether every file of a version is still there."""
+        """Return True if every file of a version still exists."""
         return not find_missing(self.table.store, version.data_files)
 
     @property
     def tombstones_since_ms(self) -> int:
-        """Before when the table may have forgotten what was removed."""
+        """Return the time before which the table may have forgotten removed files."""
         retention_ms = self.table.snapshot().properties.deleted_file_retention_ms
         return self.clock.now_ms() - retention_ms
 
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that goes on around a history."""
+    """A background event of a history."""
 
     def happen(self, scene: Scene) -> None:
         """Have it happen now."""
@@ -161,7 +161,7 @@ def _oldest_in_force(record: Record, since_ms: float) -> int:
 
 
 def happen_all(happenings: tuple[Happening, ...], scene: Scene) -> None:
-    """Have things happen in turn; what the log no longer allows is refused."""
+    """Run events in turn; skip those that the log no longer allows."""
     for happening in happenings:
         try:
             happening.happen(scene)

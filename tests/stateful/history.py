@@ -70,10 +70,10 @@ class History:
 
 @dataclass
 class Played:
-    """What became of it: the commands by the version they landed at, the losers by their error.
+    """The result of a history: winners by the version they committed, losers by their error.
 
     It began at a version of the table; `opened` are the commands that have not committed yet. Some
-    lost when they began: what they restore or read had been cleaned or vacuumed away.
+    lost at their start, because cleaning or VACUUM had removed the version they restore or read.
     """
 
     table: DeltaTable
@@ -104,7 +104,7 @@ def play(history: History, place: str | None = None) -> Played:
 
 
 def begin(setup: Setup, store: ForgetfulStore, clock: FakeClock) -> Played:
-    """What there is before the first step, at a table that is there."""
+    """Return the state before the first step, for an existing table."""
     table = DeltaTable(store, clock=clock)
     start = state_of(table.snapshot())
     return Played(table, setup, start, Scene.from_table(table, clock), table.version())

@@ -1,6 +1,7 @@
-"""Looks for a history that no allowed order explains: `python -m tests.stateful.hunt FIRST LAST`.
+"""Search for a history that no allowed order explains.
 
-Ends with 1 and names the seed if it finds one, with 0 if it does not.
+`python -m tests.stateful.hunt FIRST LAST` exits with 1 and names the seed if it finds one, and
+with 0 otherwise.
 """
 
 import sys
@@ -13,7 +14,7 @@ from tests.stateful.surroundings import history_of
 
 
 def hunt(first: int, last: int) -> int | None:
-    """The first seed of a history that is not sound, None if there is none."""
+    """Return the first seed of an unsound history, or None."""
     return next((seed for seed in range(first, last) if _is_unsound(seed)), None)
 
 

@@ -1,4 +1,4 @@
-"""What must be true of a history once it has been played."""
+"""Judgment of a played history: the conditions that it must satisfy."""
 
 import json
 from collections import Counter
@@ -55,7 +55,7 @@ def check(
 def is_sound(
     history: History, *, elsewhere: bool = True, versions: bool = True, place: str | None = None
 ) -> str | None:
-    """None, or what is wrong. It is played in memory if no place is named."""
+    """Return the fault of a history, or None. Without a place, play it in memory."""
     played = None
     try:
         played = play(history, place)
@@ -152,7 +152,7 @@ def _replay(start: c.State, order: Sequence[_Landed]) -> c.State:
 
 
 def _orders(landed: list[_Landed]) -> Iterator[list[_Landed]]:
-    """The history, the order that follows from who saw what, then every one that moves appends later."""
+    """Yield the history's order, the order implied by its reads, then every order with later appends."""
     yield landed
     yield _order_by_reads(landed)
     blind = [write for write in landed if write.is_blind_append]

@@ -1,4 +1,4 @@
-"""A rule of the engine, and the change of text that breaks it."""
+"""A rule of the engine, and the text replacement that breaks it."""
 
 from dataclasses import dataclass
 

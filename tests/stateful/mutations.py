@@ -1,4 +1,4 @@
-"""The rules that `prove_by_mutation` breaks: those of conflict detection, of the log, and of VACUUM and what stands near it."""
+"""The rules that `prove_by_mutation` breaks: conflict detection, the log, VACUUM and related rules."""
 
 from tests.stateful.log_mutations import LOG_RULES
 from tests.stateful.mutation import Mutation

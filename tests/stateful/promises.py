@@ -1,4 +1,4 @@
-"""What a played history may not hold: a conflict between two commands that never meet."""
+"""Forbidden conflicts in a played history: those between two commands that cannot overlap."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -47,7 +47,7 @@ def check_promises(played: Played) -> None:
 
 
 def group_of(command: c.Command, setup: Setup) -> str | None:
-    """Where the matrix has a command, None for what it leaves out."""
+    """Return a command's group in the matrix, or None if the matrix omits it."""
     match command:
         case c.Append():
             return INSERT
@@ -78,7 +78,7 @@ def _matrix(setting: TableSetting) -> Mapping[tuple[str | None, str | None], str
 
 
 def _may_meet(loser: Running, winner: Running, played: Played) -> bool:
-    """Whether some row could be of concern to both, where rows decide and conditions tell.
+    """Return True if both may touch the same row, where rows decide and conditions are known.
 
     A loser may also meet appends that its winning commit has read.
     """

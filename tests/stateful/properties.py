@@ -1,9 +1,9 @@
-"""What must be true of every version of a history, whatever was read, tidied or vacuumed meanwhile.
+"""Properties of every version of a history, regardless of reads, log cleaning and VACUUM.
 
-- Read over whichever checkpoints and compactions there are, a version is what its commits say.
-- A snapshot that a command read stays as it was; brought up to date it is the newest version.
-- The change feed of a version leads from the rows before it to its own, and says no more than it must.
-- Of a condition, pruning keeps every file that holds a row it selects.
+- A version has the content of its commits, for every choice of checkpoints and compactions.
+- A snapshot that a command read does not change; an update makes it the newest version.
+- The change feed of a version leads from the previous rows to its own, without superfluous changes.
+- Pruning by a condition keeps every file with a matching row.
 """
 
 import os
@@ -32,12 +32,12 @@ _GONE, _CAME = {"delete", "update_preimage"}, {"insert", "update_postimage"}
 
 
 def is_looked_into(seed: int) -> bool:
-    """Whether the versions of a seed's history are held to what must be true of them."""
+    """Return True if the versions of a seed's history are checked."""
     return EVERYTHING or seed % _STRIDE == 0
 
 
 def check_properties(played: Played) -> None:
-    """Raise AssertionError where a version is not what it must be."""
+    """Raise AssertionError if a version violates a property."""
     versions = Versions(played)
     check_reads(played, versions)
     check_snapshots(played, versions)
@@ -47,9 +47,9 @@ def check_properties(played: Played) -> None:
 
 
 class Versions:
-    """The versions that the log still holds, each read once: what `read_changes` asks of a table.
+    """The versions that the log still holds, each read once, in the form `read_changes` expects.
 
-    A slow writer may have left a checkpoint before a gap: what lies before the gap is gone.
+    A slow writer may have left a checkpoint before a gap: versions before the gap are gone.
     """
 
     def __init__(self, played: Played) -> None:
@@ -77,7 +77,7 @@ class Versions:
 
     @cached_property
     def whole(self) -> list[int]:
-        """Those whose files are all there."""
+        """Return the versions whose files all exist."""
         said = self._scene.record.versions
         return [number for number in self.numbers if self._scene.is_whole(said[number])]
 
@@ -88,13 +88,13 @@ class Versions:
         return self._snapshots[number]
 
     def fresh(self, number: int) -> Snapshot:
-        """A version as somebody reads it who knows nothing of the table."""
+        """Return a version as a new handle reads it."""
         if number not in self._fresh:
             self._fresh[number] = load_snapshot(self.store, number)
         return self._fresh[number]
 
     def is_at_hand(self, number: int) -> bool:
-        """Whether a version needs no reading."""
+        """Return True if a version is already in memory."""
         return number in self._snapshots
 
     def files(self, number: int) -> dict[str, c.Rows]:
@@ -148,7 +148,7 @@ def check_snapshots(played: Played, versions: Versions) -> None:
 
 
 def check_change_feed(played: Played, versions: Versions) -> None:
-    """Version by version, as long as the files of both sides are there."""
+    """Check the feed version by version, as long as the files of both sides exist."""
     whole = set(versions.whole)
     for number in versions.numbers[1:]:
         if {number - 1, number} <= whole and played.scene.record.versions[number].changes_are_there(

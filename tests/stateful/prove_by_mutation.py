@@ -1,14 +1,14 @@
-"""Breaks one rule at a time, of conflict detection and of the log, and shows that the tests notice.
+"""Mutation tests: break one rule at a time, of conflict detection and of the log, and expect a failure.
 
-Each mutation is a change of text in a copy of the engine. It is caught if a generated history ends
-in rows that no allowed order explains, or if a history by hand or a fast test of the checks fails.
-A few hundred seeds come first, the others last.
+Each mutation replaces text in a copy of the engine. It is caught if a generated history ends in rows
+that no allowed order explains, or if a handmade history or a fast test of the checks fails. A few
+hundred seeds run first, the others last.
 
     python -m tests.stateful.prove_by_mutation [--seeds 1000] [--only WORD] [--rules FIRST LAST]
 
-With `--rules` it tries those from one place to before another, and not first whether the tests pass
-with nothing mutated; `--rules 0 0` tries that alone. It ends with 1 if a mutation survives, with 2
-if the tests fail with nothing mutated.
+`--rules` runs the rules from FIRST to before LAST, without the initial run of the unchanged engine;
+`--rules 0 0` runs only that. The exit code is 1 if a mutation survives, and 2 if the tests fail on
+the unchanged engine.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def passes_unbroken(seeds: int) -> bool:
-    """Whether nothing is noticed where nothing is broken: without that nothing can be shown."""
+    """Return True if the tests pass on the unchanged engine, which every proof presupposes."""
     noticed = _find_witness(Mutation("nothing", "conflicts/decide/checker.py", "", ""), seeds)
     if noticed is not None:
         _say(f"The tests fail with nothing mutated: {noticed}.")
@@ -79,7 +79,7 @@ def passes_unbroken(seeds: int) -> bool:
 
 
 def _find_witness(mutation: Mutation, seeds: int) -> str | None:
-    """What noticed the mutation, None if nothing did."""
+    """Return the test that caught the mutation, or None."""
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place)
         for name in ("engine", "tests"):

@@ -1,4 +1,4 @@
-"""Rows of a generated history, and the conditions that its commands select them by."""
+"""Rows of a generated history, and the conditions by which its commands select them."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""What the commits of a log say, replayed from their JSON lines without the engine.
+"""The content of a log's commits, replayed from their JSON lines without the engine.
 
-It is followed while a history is played, so that it knows versions whose commits are cleaned away
-later. The engine's reading, over whichever checkpoints and compactions, is compared with it.
+The record grows while a history is played, so that it covers versions whose commits are cleaned away
+later. The engine's reading, from any checkpoints and compactions, is compared with it.
 """
 
 import json
@@ -76,7 +76,7 @@ class Version:
         )
 
     def changes_are_there(self, store: Store) -> bool:
-        """Whether its change files are."""
+        """Return True if the version's change files exist."""
         return not find_missing(store, self.changes)
 
     @property
@@ -116,10 +116,10 @@ class Record:
 def check_state(
     state: TableState, said: Version, *, tombstones_since_ms: int, by_others: bool = False
 ) -> None:
-    """Raise AssertionError unless the engine's reading of a version is what the commits say.
+    """Raise AssertionError if the engine's reading of a version differs from the commits.
 
-    Tombstones may be forgotten that are older than a time. They may lack their tags where another
-    engine may have written the checkpoint (`by_others`): delta-spark keeps none.
+    Tombstones older than a time may be missing. They may lack their tags if another engine may have
+    written the checkpoint (`by_others`): delta-spark keeps none.
     """
     dropped = {"stats", "tags"} if by_others else {"stats"}
     where = f"version {said.number}, read from checkpoint {state.checkpoint_version}"
@@ -154,7 +154,7 @@ def _compare(what: str, engine: Files, said: Files) -> None:
 
 
 def _state_of(action: Fields) -> Fields:
-    """What an action says of a file's state; of its statistics, what they are for."""
+    """Return an action's state of a file, with the meaning of its statistics."""
     said = {name: value for name, value in action.items() if name not in _NO_STATE}
     stats = json.loads(action.get("stats") or "null") or {}
     bounds = [stats.get(kind) or {} for kind in ("minValues", "maxValues", "nullCount")]
@@ -166,7 +166,7 @@ def _state_of(action: Fields) -> Fields:
 
 
 def _drop_fields(tombstone: Fields, dropped: set[str]) -> Fields:
-    """A checkpoint need not keep the statistics of what is gone."""
+    """Drop the statistics of removed files, which a checkpoint may omit."""
     return {name: value for name, value in tombstone.items() if name not in dropped}
 
 
@@ -216,5 +216,5 @@ def _vector_file(vector: Fields) -> str | None:
 
 
 def find_missing(store: Store, paths: Iterable[str]) -> list[str]:
-    """Those that are not there."""
+    """Return the missing files."""
     return sorted(path for path in paths if store.stat(path) is None)

@@ -1,6 +1,6 @@
-"""The other executor of histories: the engine's own operations on Spark, a thread a command.
+"""The second executor of histories: the engine's own operations on Spark, one thread per command.
 
-A command runs until it has staged all it does, and waits there until the history commits it.
+A command runs until it has staged its changes, and waits until the history commits it.
 """
 
 import threading
@@ -34,8 +34,8 @@ def play_on_spark(
 ) -> Played:
     """Play a history at a place on disk, as `history.play` does in memory.
 
-    Its small statements are done by turns with and without Spark; without a session all of them are.
-    One that loses begins again at once, as often as there are `retries`.
+    Its small statements run alternately with and without Spark, or all without if no session is given.
+    A losing statement is retried at once, up to `retries` times.
     """
     start = state_of(create(history.setup, place).snapshot())
     store, clock = ForgetfulStore(open_store(place)), FakeClock()

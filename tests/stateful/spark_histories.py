@@ -1,4 +1,4 @@
-"""Generated histories in commands that the model's executor and the operations do alike."""
+"""Generated histories of commands that the model's executor and the operations run alike."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def outcome(played: Played) -> dict[int, str]:
 
 
 def _idle(played: Played, number: int) -> bool:
-    """Whether a command had no file to rewrite: Spark's ends before it would commit."""
+    """Return True if a command had no file to rewrite: on Spark it ends before a commit."""
     loser = played.losers.get(number)
     upkeep = loser is not None and isinstance(loser.command, c.Optimize | c.Reorg)
     return upkeep and not loser.staged

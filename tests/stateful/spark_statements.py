@@ -1,4 +1,4 @@
-"""The commands of a generated history as people give them."""
+"""The commands of a generated history as SQL statements."""
 
 from engine.commands.alter import AddColumns, AddConstraint, ClusterBy, DropColumns, RenameColumn
 from engine.commands.command import Command

@@ -1,4 +1,4 @@
-"""Histories by hand: what happened, step by step."""
+"""Handmade histories, step by step."""
 
 from tests.stateful import commands as c
 from tests.stateful.history import History, Played, Setup, Step, play

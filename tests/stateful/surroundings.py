@@ -1,6 +1,6 @@
-"""What goes on around a generated history: the maintenance of the table, its other columns, and other processes.
+"""The surroundings of a generated history: maintenance, other columns, and other processes.
 
-Drawn apart from the commands, so that a seed's commands are the same with and without.
+They are drawn separately, so that a seed's commands are the same with and without them.
 """
 
 import random
@@ -18,7 +18,7 @@ _TIDY, _VACUUMED = "tidy", "vacuumed"
 
 
 def history_of(seed: int, most: int = 8) -> History:
-    """The history of a seed, of at most so many interleaved commands, and what goes on around it."""
+    """Return the history of a seed with a maximum number of commands, and its surroundings."""
     return add_surroundings(generate(seed, most), seed)
 
 
@@ -34,7 +34,7 @@ def add_surroundings(history: History, seed: int) -> History:
 
 
 def properties_of(dice: random.Random) -> tuple[tuple[str, str], ...]:
-    """How a table keeps its log, and whether it has a change feed."""
+    """Return a table's log settings, and its change feed setting."""
     properties: dict[str, str] = {}
     if dice.random() < 0.4:
         properties["delta.checkpointInterval"] = str(dice.choice([1, 2, 3, 4]))

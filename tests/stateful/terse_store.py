@@ -1,4 +1,4 @@
-"""A log that says as little of each commit as the protocol asks, as other engines write it."""
+"""A log with as little commit information as the protocol allows, as other engines write it."""
 
 import json
 import random
@@ -22,9 +22,9 @@ _OF_REMOVES = ("extendedFileMetadata", "partitionValues", "size", "stats")
 
 
 class TerseStore(ForgetfulStore):
-    """Leaves out of each commit what it need not say, some of it or all, by a seed.
+    """A store that omits optional commit information, some or all of it, by a seed.
 
-    When it was committed, and by which transaction, is known: tests ask for it.
+    It keeps the commit's time and transaction id, because tests need them.
     """
 
     def __init__(self, inner: Store, clock: FakeClock, seed: int) -> None:

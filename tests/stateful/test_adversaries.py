@@ -1,4 +1,4 @@
-"""Histories that were written to break row-level concurrency: two writers as close as can be."""
+"""Handmade histories against row-level concurrency: two writers as close as possible."""
 
 import pytest
 
@@ -151,7 +151,7 @@ def test_what_restore_takes_away_is_not_followed_though_it_could_be(level: str):
 
 @LEVELS
 def test_restore_between_two_deletes_of_one_row(level: str):
-    """The row is deleted, brought back, and deleted by somebody who never saw any of it."""
+    """The row is deleted, restored, and deleted again by a writer that saw neither."""
     played = tell_story(
         Setup(level),
         c.Append(1, ROWS),
@@ -290,7 +290,7 @@ def _winners(played: Played) -> list[int]:
 
 
 def test_an_exempt_append_stays_behind_writers_that_did_not_read_it():
-    """Two updates that saw nothing of an append are both ordered before it; who saw it comes last."""
+    """Two updates that did not see an append are ordered before it; a writer that saw it comes last."""
     played = tell_story(
         Setup("WriteSerializable"),
         c.Append(1, ROWS),

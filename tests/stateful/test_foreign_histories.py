@@ -52,7 +52,7 @@ def test_histories_with_commits_of_deltalake_have_an_order_that_their_level_allo
 
 @dataclass(frozen=True)
 class VacuumOfDeltalake(Happening):
-    """deltalake vacuums without retention: it asks nobody who writes."""
+    """A VACUUM by deltalake without retention, which ignores active writers."""
 
     def happen(self, scene: Scene) -> None:
         scene.record.follow()

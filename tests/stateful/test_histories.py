@@ -1,4 +1,4 @@
-"""Generated histories: whatever was interleaved, the rows are those of an order the level allows.
+"""Generated histories: the rows are those of an order that the isolation level allows.
 
 Serializable: the order of the history. WriteSerializable: an order that differs from it only by
 moving blind appends later. A failing seed prints its history, shrunk.
@@ -40,7 +40,7 @@ def test_every_history_has_an_order_that_its_level_allows(
 def test_long_generated_histories_are_serializable(
     chunk: int, record_property: Callable[[str, object], None]
 ):
-    """A compaction may meet three winners, and each may take more of what it moves."""
+    """A compaction may meet three winners, each of which may remove some of the moved rows."""
     record_property("longer histories", LONG_CHUNK)
     for seed in range(FIRST + chunk * LONG_CHUNK, FIRST + (chunk + 1) * LONG_CHUNK):
         _check(seed, history_of(seed, most=14))
@@ -54,7 +54,7 @@ def _check(seed: int, history: History) -> None:
 
 
 def test_histories_reach_every_resolution_and_every_abort():
-    """The generator reaches what it is there to test."""
+    """The generator reaches every case that it should test."""
     resolved: Counter[str] = Counter()
     landed: Counter[str] = Counter()
     lost: Counter[str] = Counter()

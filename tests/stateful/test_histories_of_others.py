@@ -1,4 +1,4 @@
-"""Histories that made duplicates, or lost an update, in engines that people run."""
+"""Histories that caused duplicates or lost updates in other engines."""
 
 import uuid
 from pathlib import Path
@@ -23,7 +23,7 @@ def _times(played, key: int) -> int:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: str):
-    """By design: a DELETE that changes nothing makes no commit, and its script goes on without it."""
+    """By design: a DELETE that changes nothing makes no commit, and its script continues without it."""
     gone = c.Range(KEY, KEY + 1)
     played = tell_story(
         Setup(level),

@@ -1,7 +1,6 @@
-"""Generated histories of the statements that need no Spark: sound, and of the outcome of the model's.
+"""Generated histories of statements without Spark: sound, and with the same outcome as the model's.
 
-The operations that people use run in threads, without a session; everything is held to what
-`test_histories.py` holds its executor to.
+The real operations run in threads, without a session, under all checks of `test_histories.py`.
 """
 
 import os
@@ -37,7 +36,7 @@ def test_a_history_without_spark_ends_as_the_model_says(seed: int, tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(SEEDS // 6))
 def test_losers_that_begin_again_land(seed: int, tmp_path: Path):
-    """In an order that the level allows; what a first attempt found is none of the next one's."""
+    """The order is allowed at the level; a retry reuses nothing that the first attempt found."""
     history = _small(align_executors(generate(seed, most=8)))
     played = play_on_spark(history, None, str(tmp_path / "t"), retries=5)
     check(played)
@@ -45,7 +44,7 @@ def test_losers_that_begin_again_land(seed: int, tmp_path: Path):
 
 
 def _list_landed(played: Played) -> dict[int, str]:
-    """The place of what landed; which exception a loser got depends on how rows lie in files."""
+    """Return the versions of the winners; a loser's exception depends on the files' layout."""
     return {number: end for number, end in outcome(played).items() if end.startswith("landed")}
 
 

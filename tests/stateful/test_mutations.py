@@ -1,4 +1,4 @@
-"""The rules that `prove_by_mutation` breaks are in the engine as it says, each in one place."""
+"""The rules that `prove_by_mutation` breaks: each occurs in the engine exactly once."""
 
 from pathlib import Path
 

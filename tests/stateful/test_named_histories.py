@@ -1,4 +1,4 @@
-"""Histories with a name: each was, or nearly was, somebody's lost update."""
+"""Named histories: each was, or nearly was, a lost update."""
 
 import pytest
 
@@ -353,7 +353,7 @@ def test_whole_file_removal_does_not_ignore_a_vector():
 
 
 def test_restore_does_not_leave_a_clustering_that_came_meanwhile():
-    """It reads the clustering of then, finds it there, and writes none: the other's must not stay."""
+    """It reads the old clustering, finds it unchanged and writes none: the other one must not stay."""
     played = tell_story(
         Setup("Serializable", clustered=True),
         c.Append(1, ROWS),

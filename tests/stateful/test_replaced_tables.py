@@ -1,8 +1,8 @@
-"""Handles, snapshots and transactions that outlive their table: another one is put in its place.
+"""Replaced tables: handles, snapshots and transactions that outlive their table.
 
-It may be another table, with older or younger files and more or fewer versions, or an earlier state
-of the same one, put back from a backup and written to since. Whoever lived through that reads what is
-there now, and commits nothing that it began before.
+The replacement may be another table, with older or younger files and more or fewer versions, or an
+earlier state restored from a backup and written to since. Survivors read the present table, and
+commit nothing that they began before.
 """
 
 import random
@@ -40,14 +40,14 @@ LEFT_OPEN = (
 
 @dataclass
 class Survivors:
-    """What was made at tables that are gone; transactions with the text of the commit they read."""
+    """Handles of replaced tables, and transactions with the text of the commit they read."""
 
     handles: list[DeltaTable] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     running: list[tuple[Running, bytes]] = field(default_factory=list)
 
     def join(self, played: Played) -> None:
-        """Keep what was made at a table that will be gone."""
+        """Add the handles of a table that will be replaced."""
         self.handles += [*played.scene.handles, played.table]
         self.snapshots += played.scene.read.values()
         table = DeltaTable(played.table.store, clock=played.scene.clock)
@@ -58,7 +58,7 @@ class Survivors:
                 self.running.append((running, read))
 
     def check(self, played: Played) -> None:
-        """Raise AssertionError unless they read what is there now, and commit nothing."""
+        """Raise AssertionError unless all read the present table and commit nothing."""
         record = played.scene.record
         since_ms = played.scene.tombstones_since_ms
         current = [handle.snapshot() for handle in self.handles]
@@ -78,7 +78,7 @@ class Survivors:
 
 
 def _check_refused(running: Running) -> None:
-    """Nothing is committed: with an error, or because what it had to do is done already."""
+    """Check that nothing is committed: by an error, or because the change is already made."""
     try:
         running.txn.commit(running.operation)
     except EngineError:
@@ -88,7 +88,7 @@ def _check_refused(running: Running) -> None:
 
 
 def _is_there(record: Record, number: int, text: bytes) -> bool:
-    """Whether a version is still, or again, the one that was read."""
+    """Return True if the version in the log is the one that was read."""
     return number < len(record.versions) and record.versions[number].text == text
 
 

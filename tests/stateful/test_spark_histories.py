@@ -1,7 +1,6 @@
-"""Generated histories on Spark's commands: sound, and of the same outcome as on Arrow's.
+"""Generated histories on Spark's commands: sound, and with the same outcome as on Arrow.
 
-What tens of thousands of histories show of the Arrow executor is then worth something for the
-operations that people use.
+This makes the tens of thousands of histories on Arrow evidence for the real operations too.
 """
 
 from pathlib import Path
@@ -29,7 +28,7 @@ MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in (76, 148, *rang
 def test_spark_and_arrow_end_a_history_with_the_same_table(
     seed: int, spark: SparkSession, tmp_path: Path
 ):
-    """Who lands, who loses with which exception, and the table."""
+    """Winners, losers with their exceptions, and the table agree."""
     _compare(align_executors(generate(seed, most=MOST)), spark, tmp_path)
 
 

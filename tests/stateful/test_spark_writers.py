@@ -1,6 +1,6 @@
-"""Many threads, one SparkSession, one table: whatever they do at once, nothing is lost.
+"""Many threads, one SparkSession, one table: no concurrent write is lost.
 
-The sizes that `make test` runs show that it works; those marked stress look for races.
+The sizes in `make test` show that it works; those marked stress look for races.
 """
 
 import random
@@ -50,7 +50,7 @@ def test_eight_writers_of_different_rows_of_one_file_all_commit(
     table: DeltaTable,
     rows_elsewhere: Elsewhere,
 ):
-    """Nobody is retried: what one changes is no reason for another to lose."""
+    """No write is retried, because no write conflicts with another."""
     run(_insert((i, 0) for i in range(commits + 4)), table, spark)
 
     meeting, options = _Meeting(WRITERS), RunOptions(in_process_bytes=in_process_bytes)
@@ -106,7 +106,7 @@ class _Meeting(TransactionObserver):
 
 
 class _Bank:
-    """Accounts in two files, and what each should hold."""
+    """Accounts in two files, with their expected balances."""
 
     def __init__(self, table: DeltaTable, spark: SparkSession) -> None:
         self._table, self._spark = table, spark

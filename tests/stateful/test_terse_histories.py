@@ -1,7 +1,7 @@
-"""Generated histories whose commits say as little of themselves as the protocol asks.
+"""Generated histories with as little commit information as the protocol allows.
 
-Who says nothing of what it read, or was, counts as one that read everything: commits may lose that
-need not, and none may land that must not.
+A commit without information on its reads counts as one that read everything: some commits may fail
+needlessly, but none may succeed wrongly.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""One more column of a generated history, of a type whose statistics are hard: `v`, a function of x.
+"""An additional column of a generated history, of a type with difficult statistics: `v`, a function of x.
 
-It rises with x as SQL orders it, so that a condition over x says the same of the same rows when it is
-told over v. Two rows of one x may hold values that are equal without being the same (0.0 and -0.0, a
-null struct and a struct of nulls).
+Its SQL order follows x, so that a condition over v selects the same rows as one over x. Two rows of
+one x may hold values that are equal without being identical (0.0 and -0.0, a null struct and a struct
+of nulls).
 """
 
 import math
@@ -35,10 +35,10 @@ _LONG = "a text that is much longer than 32 characters, "
 
 @dataclass(frozen=True)
 class Typed:
-    """A type of the column: its values by x, and how SQL and statistics say them.
+    """A type of the column: its values by x, and their form in SQL and in statistics.
 
-    `path` leads from the column to what is compared; `bounds` gives the least and greatest value as
-    a writer's statistics have them, in one of two styles that are found in tables.
+    `path` leads from the column to the compared field; `bounds` returns the least and greatest value as
+    a writer's statistics have them, in one of two styles found in tables.
     """
 
     type: DataType
@@ -50,7 +50,7 @@ class Typed:
 
     @property
     def column(self) -> str:
-        """As SQL names what is compared."""
+        """Return the compared field's SQL name."""
         return ".".join((NAME, *self.path))
 
     @property
@@ -59,7 +59,7 @@ class Typed:
         return to_arrow_type(self.type)
 
     def leaf(self, x: int | None, key: str) -> Any:
-        """What is compared, in the row of a key."""
+        """Return the compared value in the row of a key."""
         if x is None:
             return None
         value = self.values[x]
@@ -91,7 +91,7 @@ def _number(value: float) -> float | str:
 
 
 def _double_bounds(values: list[float], style: int) -> tuple[Any, Any]:
-    """NaN is left out of the bounds, or there are none."""
+    """Return bounds without NaN, or none."""
     numbers = [value for value in values if not math.isnan(value)]
     if not numbers or (style and len(numbers) < len(values)):
         return None, None

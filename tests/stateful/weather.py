@@ -1,4 +1,4 @@
-"""What a history may run into: answers that are lost, and time that nobody waits for."""
+"""Faults in a history: lost answers, and time that passes at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
