@@ -73,7 +73,7 @@ def table(start_worker, lake) -> Table:
 
 @pytest.fixture
 def orders(lake, settings) -> Table:
-    """A registered table of three rows, whose jobs wait for whoever runs them."""
+    """Return a registered table of three rows; its jobs wait for a worker."""
     settings.CELERY_TASK_ALWAYS_EAGER = False
     store = open_store(str(lake / "lake/orders"))
     write_first(store, StructType((StructField("n", LONG),)))

@@ -1,4 +1,4 @@
-"""The light worker tells people: as a process, with a broker, to a webhook that is there."""
+"""Alerts sent by the light worker: a separate process, with a broker and a real webhook."""
 
 import json
 

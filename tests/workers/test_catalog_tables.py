@@ -1,4 +1,4 @@
-"""`manage.py discover --catalog` with a Hive metastore: Spark's own, over Derby."""
+"""`manage.py discover --catalog` with Spark's own Hive metastore, over Derby."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A light worker clones a table, and a page is shown the clone's rows."""
+"""Clone jobs: a light worker clones a table, and a page shows the clone's rows."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A cluster that leaves a worker waiting for its application."""
+"""A cluster that never starts a worker's application."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The rows at which two writes met: what a worker reads of them, and how it says that it cannot."""
+"""The rows at which two writes conflicted: a worker's report, and its messages if they are unreadable."""
 
 from datetime import timedelta
 

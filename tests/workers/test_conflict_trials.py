@@ -1,4 +1,4 @@
-"""What a worker finds when it tries the fixes of an aborted job on a copy, and how it says that it cannot."""
+"""Trials of an aborted job's fixes on a copy: a worker's results, and its messages on failure."""
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User

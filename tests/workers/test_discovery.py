@@ -1,4 +1,4 @@
-"""A light worker searches for tables: as a process, asked by a message."""
+"""Discovery: a light worker, as a separate process, searches for tables on a message."""
 
 import pytest
 from django.db import transaction

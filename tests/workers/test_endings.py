@@ -1,4 +1,4 @@
-"""How a job ends says what is in the log, whatever happened beside it."""
+"""A job's outcome matches the log, regardless of faults beside it."""
 
 import pytest
 from django.contrib.auth.models import User

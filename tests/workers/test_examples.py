@@ -1,7 +1,7 @@
 """The examples of docs/examples, each run against the real REST interface and real jobs.
 
 Airflow and Dagster are heavy: their examples run in the Python that AIRFLOW_PYTHON or DAGSTER_PYTHON names
-(with httpx beside), or in this one where it has them, and are skipped aloud elsewhere.
+(with httpx installed), or in this one if it has them, and are otherwise skipped with a message.
 """
 
 import importlib.util
@@ -80,7 +80,7 @@ print("ANSWERS", made.metadata["version"].value)
 
 @pytest.fixture
 def installation(lake, settings, live_server, monkeypatch):
-    """A server with a table; what is queued is done once somebody waits for it. Its variables."""
+    """Yield a server with a table; queued jobs run when a client waits for them. Return its variables."""
     settings.CELERY_TASK_ALWAYS_EAGER = False
     settings.ALLOWED_HOSTS = ["*"]
     cache.clear()
@@ -114,7 +114,7 @@ def run(command, environment, **more):
 
 
 def python_with(package):
-    """A Python that has it, or the reason for which there is none."""
+    """Return a Python that has the package, or the reason why none exists."""
     named = os.environ.get(f"{package.upper()}_PYTHON", "")
     if not named and importlib.util.find_spec(package) is None:
         pytest.skip(

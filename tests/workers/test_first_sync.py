@@ -1,4 +1,4 @@
-"""A table that was registered by a request is read by a light worker."""
+"""The first read of a table by a light worker, after its registration by a request."""
 
 import pytest
 

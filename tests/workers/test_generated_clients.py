@@ -1,4 +1,4 @@
-"""Clients that generators make of the OpenAPI document go the whole way: find, change, wait, look."""
+"""Clients generated from the OpenAPI document: find, change, wait, and look."""
 
 import importlib
 import subprocess
@@ -20,7 +20,7 @@ PACKAGE = "lakeui_generated_client"
 
 @pytest.fixture(scope="module")
 def client_package(tmp_path_factory):
-    """The package as openapi-python-client makes it, and what it said."""
+    """Return the package that openapi-python-client generates, and the generator's output."""
     place = tmp_path_factory.mktemp("generated")
     call_command("spectacular", file=str(place / "openapi.yml"))
     (place / "config.yml").write_text("post_hooks: []\n")

@@ -1,4 +1,4 @@
-"""`manage.py job`: a job without a browser, run by a real worker, its outcome as exit code."""
+"""`manage.py job`: a job without a browser, run by a real worker, with its outcome as the exit code."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Jobs in real worker processes that are killed, paused, cancelled and told twice."""
+"""Jobs in real worker processes that are killed, paused, cancelled and delivered twice."""
 
 import signal
 import sqlite3
@@ -45,7 +45,7 @@ def wait_for_end(job: Job) -> Job:
 
 
 def another_active_job(table: Table, **more) -> Job:
-    """A job that nobody runs: whoever commits after it holds."""
+    """Return a job without a worker: later commits wait for it."""
     return Job.objects.create(table=table, kind="optimize", state=Job.State.RUNNING, **more)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of real jobs on Spark goes: every part has its name, and they add up."""
+"""The time of real jobs on Spark: every part has a name, and the parts add up."""
 
 import json
 from datetime import timedelta

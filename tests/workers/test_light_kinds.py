@@ -1,4 +1,4 @@
-"""What goes to the light queue runs without a JVM."""
+"""Jobs of the light queue run without a JVM."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lineage of jobs that really ran and of transactions that were reported, as a server receives it."""
+"""Lineage of real jobs and reported transactions, as a server receives it."""
 
 import fcntl
 import json
@@ -83,7 +83,7 @@ def run(job):
 
 
 def run_round(hook, at=None):
-    """What a round notes and sends, each event checked by the client's classes."""
+    """Return the events that a round records and sends, each checked by the client's classes."""
     now = at or timezone.now()
     note(now)
     deliver(lambda: now)
@@ -378,7 +378,7 @@ def test_a_file_that_takes_nothing_is_tried_again(orders, settings, place):
 
 
 def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path):
-    """A limit of the process on the size of its files stands for the disk."""
+    """A limit on the process's file size simulates the full disk."""
     target = tmp_path / "events"
     target.write_bytes(b"{}\n")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

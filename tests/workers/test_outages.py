@@ -1,4 +1,4 @@
-"""A dead JVM, a lost executor and a locked database end an attempt, and not the job."""
+"""A dead JVM, a lost executor and a locked database end an attempt, but not the job."""
 
 import sqlite3
 from contextlib import closing

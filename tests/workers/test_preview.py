@@ -1,4 +1,4 @@
-"""Rows for people to look at: what a worker reads of a table, and how it says that it cannot."""
+"""Previews of rows: a worker's reading of a table, and its messages if the table is unreadable."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

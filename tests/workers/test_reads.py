@@ -1,4 +1,4 @@
-"""Reads for people end with their time, their memory or a cancellation, and hold up nobody else."""
+"""Reads for pages: ended by their time, memory or cancellation, without delaying other users."""
 
 import shutil
 from datetime import timedelta
@@ -38,7 +38,7 @@ ENDLESS = " AND ".join(f"s LIKE '%a%{letter}%b%c%d%'" for letter in "efghijklmno
 
 @pytest.fixture(scope="module")
 def long_files(tmp_path_factory) -> Path:
-    """A table of one small file of so many rows that a condition over it takes minutes."""
+    """Return a table of one small file with so many rows that a condition over it takes minutes."""
     place = tmp_path_factory.mktemp("long") / "table"
     store = open_store(str(place))
     write_first(store, StructType((StructField("s", STRING),)))

@@ -1,4 +1,4 @@
-"""What one request costs: files of ours, queries, listings of the log and parsed conditions.
+"""The cost of one request: project files, queries, listings of the log and parsed conditions.
 
 A newcomer reads the files to follow the request. `python -m tests.readability --requests` prints the
 counts.

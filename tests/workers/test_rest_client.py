@@ -1,4 +1,4 @@
-"""`lakeui.client` against the real REST interface and real jobs, with a server that stumbles between."""
+"""`lakeui.client` against the real REST interface and real jobs, with a server that fails at times."""
 
 import asyncio
 import subprocess
@@ -78,7 +78,7 @@ def client(token):
 
 @pytest.fixture
 def work_queue(monkeypatch):
-    """Whatever is queued is done once a request waits for it: at its second look."""
+    """Run queued jobs when a request waits for them, at its second poll."""
     looks, asked = [], event_streams._ask
 
     def look(is_news):

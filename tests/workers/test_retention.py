@@ -1,4 +1,4 @@
-"""What nobody needs any more goes in the hourly turn; what is on record nowhere else stays."""
+"""Hourly retention: unneeded data is deleted; data that is recorded nowhere else stays."""
 
 from datetime import timedelta
 

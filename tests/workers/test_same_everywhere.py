@@ -1,4 +1,4 @@
-"""What a write took and wrote is the same on every page; the bytes are those of the log's metrics."""
+"""A write's duration and size are the same on every page; the bytes are those of the log's metrics."""
 
 import csv
 import json
@@ -61,7 +61,7 @@ def table(request, lake) -> Table:
 
 
 def _let_the_second_overlap_with_the_first(table: Table) -> None:
-    """In the mirror, so that there is something to replay."""
+    """Change the mirror, so that there is an overlap to replay."""
     second = table.commits.get(version=2)
     second.raw = second.raw.replace('"readVersion":1', '"readVersion":0')
     second.read_version = 0

@@ -1,4 +1,4 @@
-"""Scripts: each step at its own table and in its own commit, none twice."""
+"""Scripts: each step runs on its own table, in its own commit, and never twice."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""A light worker's own threads for what waits on other people's servers."""
+"""A light worker's threads for tasks that wait on external servers."""
 
 import threading
 
@@ -7,7 +7,7 @@ from workers.periodic_tasks import Senders
 
 
 class Sending:
-    """Sends until it may go on, and notes whether it was asked to end."""
+    """A sender that blocks until it is released, and records a request to end."""
 
     def __init__(self):
         self.began, self.goes_on, self.times, self.asked_to_end = (

@@ -1,4 +1,4 @@
-"""Jobs on rows, in Spark workers: loaded once whatever happens to the worker."""
+"""Jobs on rows, in Spark workers: applied once, whatever happens to the worker."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -152,7 +152,7 @@ _SPELLINGS = (("t", "t"), ("sales.own", "Sales.`own`"), ("t", "sales.own"))
 
 
 def read_their_own_table(directory: Path, ada: User) -> None:
-    """A job's statement does, requested by REST or by the program, whatever else has its name."""
+    """Check that a job's statement reads its own table, whichever other tables have its name."""
 
     def create(place: str, name: str, rows: object) -> Table:
         made = DeltaTable(open_store(str(directory / place)))

