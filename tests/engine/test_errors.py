@@ -1,4 +1,4 @@
-"""Where errors and what they carry are found."""
+"""The places of error classes and their attributes."""
 
 from pathlib import Path
 

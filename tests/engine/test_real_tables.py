@@ -1,4 +1,4 @@
-"""Tables that other engines wrote, read exactly: versions, files, rows, and refusals that say why."""
+"""Tables of other engines, read exactly: versions, files, rows, and refusals with a reason."""
 
 import importlib.util
 import shutil

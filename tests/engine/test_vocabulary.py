@@ -1,4 +1,4 @@
-"""What the vocabulary says of an operation is what its command does and how its conflicts are decided."""
+"""The vocabulary of operations: it matches each command's effect and its conflict rules."""
 
 import re
 import uuid

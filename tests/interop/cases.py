@@ -1,4 +1,4 @@
-"""What the sweep tries."""
+"""The cases of the sweep."""
 
 from tests.interop.command_cases import COMMAND_CASES
 from tests.interop.feature_cases import FEATURE_CASES

@@ -1,4 +1,4 @@
-"""Commands that define and keep tables, and features that this engine refuses by name."""
+"""Commands that define and maintain tables, and features that this engine refuses by name."""
 
 from tests.interop.turns import (
     CHANGES,

@@ -1,4 +1,4 @@
-"""Statements that this engine and delta-spark are each given at a table of their own: same words, same rows."""
+"""Statements for this engine and delta-spark, each on its own table: same text, same rows."""
 
 from tests.interop.turns import DELTA, ENGINE, Case, Step
 

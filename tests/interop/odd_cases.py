@@ -1,4 +1,4 @@
-"""Tables that delta-spark makes and that are hard to read: this engine only looks at them."""
+"""Unusual tables that delta-spark creates and this engine only reads."""
 
 from tests.interop.turns import Case, create_table, delta_step
 

@@ -1,4 +1,4 @@
-"""Steps of the programs in which this engine differs from delta-spark, by number from 1, with the reason."""
+"""Program steps in which this engine differs from delta-spark, by number from 1, with the reason."""
 
 DIFFERENCES: dict[str, dict[str, tuple[int, ...]]] = {
     "SQL: REPLACE AS SELECT of itself, no format": {

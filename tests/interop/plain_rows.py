@@ -1,4 +1,4 @@
-"""Rows as texts that every reader can be compared by."""
+"""Rows as texts, for comparison between readers."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A statement does with this engine what it does with delta-spark."""
+"""A statement has the same result on this engine and on delta-spark."""
 
 import pytest
 

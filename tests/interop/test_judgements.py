@@ -1,4 +1,4 @@
-"""What only delta-spark can judge of what this engine wrote into the log."""
+"""This engine's log entries that only delta-spark can judge."""
 
 import json
 from collections import Counter

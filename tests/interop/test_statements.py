@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""delta-spark as the judge of `statement_cases`: what it makes of each is what is written there."""
+"""The outcomes in `statement_cases`, confirmed by delta-spark."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Files that are missing are found in few turns, and none is called missing that is there."""
+"""Missing files: found in few requests, and never reported if they exist."""
 
 import uuid
 

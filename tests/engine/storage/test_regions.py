@@ -1,4 +1,4 @@
-"""A bucket that lies in another region than the options say: the remedy names the option."""
+"""A bucket in another region than the options say: the remedy names the option."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

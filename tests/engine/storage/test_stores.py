@@ -1,4 +1,4 @@
-"""What every store promises, wherever it keeps its files."""
+"""The contract of every store, wherever it keeps its files."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

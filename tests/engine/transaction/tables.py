@@ -1,4 +1,4 @@
-"""Small tables in memory, stores that fail when told to, and a clock that nobody waits for."""
+"""Small tables in memory, stores that fail on demand, and a clock without waiting."""
 
 import uuid
 from collections.abc import Iterable, Iterator

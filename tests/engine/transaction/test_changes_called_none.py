@@ -1,4 +1,4 @@
-"""Winners that change rows and say that they do not: `dataChange` is false, the operation is not."""
+"""Winners that change rows but declare `dataChange` false."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""The commit loop: who lands where, who recognises itself, and what the log then says."""
+"""The commit loop: versions of the winners, recognition of own commits, and the resulting log."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Winners that other engines wrote, and values that are easy to get wrong: nothing of them is missed."""
+"""Winners of other engines, and values that are easy to misread: none is missed."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Many threads on one log, in memory and on disk; and what another engine then reads."""
+"""Many threads on one log, in memory and on disk, and the log as another engine reads it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

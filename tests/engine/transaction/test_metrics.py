@@ -1,4 +1,4 @@
-"""What a commit says it did to files is what it did, whoever it was carried over."""
+"""Metrics of a commit: they match its effect on files, even after a rebase."""
 
 import uuid
 

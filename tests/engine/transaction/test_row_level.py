@@ -1,4 +1,4 @@
-"""Row-level concurrency from the outside: real files, and everything that can keep rows from being told apart."""
+"""Row-level concurrency from the outside: real files, and every obstacle to telling rows apart."""
 
 import uuid
 

@@ -1,6 +1,6 @@
-"""Rows of a winning commit that Spark is asked about: conditions that Arrow cannot evaluate, and MERGE's join.
+"""Rows of a winning commit that Spark compares: conditions that Arrow cannot evaluate, and MERGE's join.
 
-Where nobody can say, the two conflict.
+If no comparison is possible, the two conflict.
 """
 
 import pytest

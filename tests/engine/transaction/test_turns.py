@@ -1,4 +1,4 @@
-"""Threads that commit to one table take turns; who has it and waits for another holds up nobody for long."""
+"""Turns of threads that commit to one table; a holder that waits for another table blocks others briefly."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""While a VACUUM that may take what is staged is under way, nothing is committed."""
+"""Nothing is committed during a VACUUM that may delete staged files."""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""A version that the log does not show, though the one after it is there: nobody may take its number."""
+"""A missing version before an existing one: no writer may take its number."""
 
 import pytest
 
