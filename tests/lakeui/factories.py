@@ -1,4 +1,4 @@
-"""Rows as the mirror and the workers write them, and one lake full of them that tells a story.
+"""Rows as the mirror and the workers write them, and a sample lake with a story.
 
 The story is of one morning: a stream, a merge, an erasure and a price fix share `sales.orders`.
 """

@@ -1,4 +1,4 @@
-"""Django's test client for pages: white space that a browser shows as one blank comes as one."""
+"""Django's test client for pages, with white space collapsed as in a browser."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The people of the tests, one a role, and a small world they look at."""
+"""The users of the tests, one for each role, and a small lake for them."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The morning of `sales.orders` in its last versions: who read what, and what they wrote."""
+"""The morning of `sales.orders` in its last versions: reads and writes of each writer."""
 
 import json
 from datetime import datetime, timedelta

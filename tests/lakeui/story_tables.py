@@ -1,4 +1,4 @@
-"""What else is on record of `sales.orders`: sizes that went, a stopped stream, rows read, dead files."""
+"""Other records of `sales.orders`: past sizes, a stopped stream, rows read, dead files."""
 
 import random
 from datetime import date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The tokens of the one on call: a pipeline's, and a notebook's that soon expires."""
+"""The tokens of the user on call: a pipeline's, and a notebook's that expires soon."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The web server's entry has loaded what pages and REST need before the first request comes."""
+"""The web server's entry loads the modules of pages and REST before the first request."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`lakeui.client` and answers that no server of this interface gives: of proxies, of other versions."""
+"""`lakeui.client` and answers of foreign servers: proxies, and other versions."""
 
 import asyncio
 from itertools import islice

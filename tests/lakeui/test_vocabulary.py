@@ -1,4 +1,4 @@
-"""Lineage, forecasts, guards and history say of every command what the vocabulary says."""
+"""Lineage, forecasts, guards and history use the vocabulary for every command."""
 
 import pytest
 from django.utils import timezone

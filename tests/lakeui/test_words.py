@@ -1,4 +1,4 @@
-"""Rules, levels, verdicts and states of jobs have one home: elsewhere they are named, not spelled."""
+"""Rules, levels, verdicts and job states have one home: other modules name them, never spell them."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Django's admin: every model is there; what is history or mirror is not edited."""
+"""Django's admin: it has every model; history and mirror are read-only."""
 
 import re
 

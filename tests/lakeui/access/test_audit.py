@@ -1,4 +1,4 @@
-"""The audit log: who, what, when, on which table; refusals too."""
+"""The audit log: user, action, time and table, including refusals."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""One address for rates, the audit log and the log: what trusted proxies say, and nothing else."""
+"""The client address for rate limits, the audit log and the log: only trusted proxies may set it."""
 
 import pytest
 import structlog

@@ -1,4 +1,4 @@
-"""Answers that a browser or a proxy may keep."""
+"""Answers that a browser or a proxy may cache."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A statement that names several tables is for those who may look at all of them."""
+"""A statement that names several tables requires access to all of them."""
 
 import pytest
 from django.contrib.auth.models import User

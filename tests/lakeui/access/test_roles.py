@@ -1,4 +1,4 @@
-"""Roles: by group on every table, by grant on one, held down by a token."""
+"""Roles: by group on every table, by grant on one, limited by a token."""
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User

@@ -1,4 +1,4 @@
-"""What cookies, headers and schemes say behind a proxy that ends TLS, and without one."""
+"""Cookies, headers and schemes behind a proxy that ends TLS, and without one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Sessions of a database that is away; `SESSION_ENGINE` of a test."""
+"""Sessions with an unreachable database; the `SESSION_ENGINE` of a test."""
 
 from typing import Any
 

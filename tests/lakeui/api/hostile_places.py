@@ -1,4 +1,4 @@
-"""Places that are under no root an administrator allowed, however they are written."""
+"""Locations outside every allowed root, in many spellings."""
 
 from django.conf import settings
 

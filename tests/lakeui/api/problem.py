@@ -1,4 +1,4 @@
-"""What every answer that is not a success must look like."""
+"""The required form of every answer that is not a success."""
 
 FIELDS = {"type", "title", "status", "code", "detail", "instance", "request_id"}
 

@@ -1,4 +1,4 @@
-"""Requests that come at once: each is answered as if it had come before or after the other."""
+"""Concurrent requests: each is answered as if they had come one after the other."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

@@ -1,4 +1,4 @@
-"""Bodies that are too large are turned away before they are kept, whoever sends them."""
+"""Bodies that are too large: refused before they are stored, for every client."""
 
 import asyncio
 import json

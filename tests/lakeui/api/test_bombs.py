@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""Requests that are small to send and would be large to answer: refused by name, never a 500."""
+"""Small requests with huge answers: refused by name, never a 500."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests that carry a command, as the OpenAPI document has them: one schema a kind."""
+"""Requests with a command in the OpenAPI document: one schema for each kind."""
 
 import json
 

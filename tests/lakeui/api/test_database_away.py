@@ -1,4 +1,4 @@
-"""A database that takes no changes: reading goes on, changing says when to come back."""
+"""A read-only database: reads continue, and changes say when to retry."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""docs/rest.md says what is so."""
+"""docs/rest.md, checked against the interface."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests generated from the document: whatever is sent, no 5xx, and answers as documented."""
+"""Requests generated from the OpenAPI document: never a 5xx, and answers as documented."""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""A table over time over REST: what its pages draw, in numbers."""
+"""The history of a table over REST: the numbers that its pages draw."""
 
 from datetime import timedelta
 

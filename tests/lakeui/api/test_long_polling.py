@@ -1,4 +1,4 @@
-"""`wait` and `If-None-Match`: news come at once, no news after the time, and to those alone who may see."""
+"""`wait` and `If-None-Match`: news at once, an empty answer after the time, and only for permitted users."""
 
 import asyncio
 from datetime import timedelta

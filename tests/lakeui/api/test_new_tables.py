@@ -1,4 +1,4 @@
-"""New tables over REST: a file sent, a table made of it by a job; and one registered."""
+"""New tables over REST: created by a job from an uploaded file, or registered."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Keyset paging: whole, in order, and unmoved by what comes and goes."""
+"""Keyset paging: complete, ordered, and stable while rows come and go."""
 
 import pytest
 

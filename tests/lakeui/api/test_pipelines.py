@@ -1,4 +1,4 @@
-"""What programs report is kept once, beside the conflicts of jobs; what nobody can use is refused."""
+"""Reports of programs: stored once, beside the conflicts of jobs; unusable ones are refused."""
 
 from copy import deepcopy
 from datetime import timedelta

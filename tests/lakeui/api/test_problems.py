@@ -1,4 +1,4 @@
-"""RFC 9457 on everything that is not a success."""
+"""RFC 9457 for every answer that is not a success."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Real programs report to a dashboard that really runs: each conflict is there once, as a job's is."""
+"""Real programs that report to a real dashboard: each conflict is recorded once, like a job's."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Every address, every role: one table, read as a row an address."""
+"""Roles by address: one table with a row for each address."""
 
 import re
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, complete and served with pages that draw it offline."""
+"""The OpenAPI document: valid, complete, and served with pages that render it offline."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`stream/` over the web server itself: what comes, to whom, and what ends it."""
+"""`stream/` over the web server: its events, its readers, and its end."""
 
 import asyncio
 import gc

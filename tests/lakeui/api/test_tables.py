@@ -1,4 +1,4 @@
-"""What tables, versions, files, jobs and conflicts say over REST."""
+"""Tables, versions, files, jobs and conflicts over REST."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A field that means nothing is refused wherever a body is taken: what was meant is not done."""
+"""Unknown fields: refused in every body, so that no request is half understood."""
 
 import pytest
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""A parameter that means nothing is refused on every address: nobody takes all for what was asked."""
+"""Unknown parameters: refused on every address, so that a typo never returns everything."""
 
 from django.urls import reverse
 

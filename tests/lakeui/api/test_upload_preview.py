@@ -1,4 +1,4 @@
-"""The preview of an uploaded file over REST, and a table made of what it said."""
+"""The preview of an uploaded file over REST, and a table with the previewed types."""
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile

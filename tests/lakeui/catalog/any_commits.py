@@ -1,4 +1,4 @@
-"""Commits that engines may write, by the protocol or against it: what they do to files is anything."""
+"""Commits that engines may write, valid or not, with arbitrary effects on files."""
 
 import json
 import random

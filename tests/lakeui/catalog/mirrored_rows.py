@@ -1,4 +1,4 @@
-"""All that the mirror holds, but for keys and the times of its own reading."""
+"""Everything in the mirror, except keys and the times of its own reading."""
 
 from lakeui.catalog.models import Commit, CommitFile, CommitHour, LiveFile, Table
 

@@ -1,4 +1,4 @@
-"""Rows of versions that bring files back, refer to them, copy rows, or only remove."""
+"""Row counts of versions that restore files, refer to them, copy rows, or only remove."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What lies beside the table: files of older versions, until a VACUUM on record took them."""
+"""Dead files: files of older versions, until a recorded VACUUM deletes them."""
 
 import os
 from datetime import UTC, datetime, timedelta

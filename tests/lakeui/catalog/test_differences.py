@@ -1,4 +1,4 @@
-"""What versions changed, read from mirrored commits, and what it means for clients."""
+"""Differences between versions, read from mirrored commits, and their meaning for clients."""
 
 import json
 

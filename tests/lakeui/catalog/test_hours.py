@@ -1,4 +1,4 @@
-"""Moments by the hour, as the database puts them together: in UTC, whatever zone they came in."""
+"""Times grouped by the hour in the database: in UTC, regardless of their zone."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What came and went between two lists of lines, and how much of it is shown."""
+"""Added and removed lines between two lists, and how many of them are shown."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Texts of a commit that is clean as a whole are taken as they are: the same as made fit one by one."""
+"""Texts of a valid commit, stored as a whole: the same as if each were cleaned."""
 
 import json
 

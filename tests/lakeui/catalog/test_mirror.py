@@ -1,4 +1,4 @@
-"""The mirror: rows that say what the log says, for tables of every engine."""
+"""The mirror: rows that match the log, for tables of every engine."""
 
 import json
 import shutil

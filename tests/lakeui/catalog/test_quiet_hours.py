@@ -1,4 +1,4 @@
-"""Quiet hours: the hours of the day in which the fewest commits of a table changed rows."""
+"""Quiet hours: the hours of the day with the fewest row changes of a table."""
 
 from datetime import UTC, datetime, timedelta
 

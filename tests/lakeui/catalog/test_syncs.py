@@ -1,4 +1,4 @@
-"""The first reading of a registered table's log: asked for, done by one worker, told as it goes."""
+"""The first sync of a registered table: requested, done by one worker, with progress."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A mirror that follows the commits of a held table says what reading the table anew would say."""
+"""A mirror that follows the commits of a cached table equals a fresh reading."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A table of two files, and a job at it that was aborted for real: what trials and reruns begin with."""
+"""A table of two files with a genuinely aborted job, as the start of trials and reruns."""
 
 import json
 

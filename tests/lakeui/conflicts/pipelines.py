@@ -1,4 +1,4 @@
-"""Programs of the tests: real transactions on a registered table, and what they report."""
+"""Programs for tests: real transactions on a registered table, and their reports."""
 
 import json
 from dataclasses import asdict

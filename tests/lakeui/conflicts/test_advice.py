@@ -1,4 +1,4 @@
-"""What would have helped: verdicts only where the record proves them, and how often before."""
+"""Advice on conflicts: verdicts only if the record proves them, with the number of earlier cases."""
 
 from dataclasses import asdict
 from datetime import timedelta

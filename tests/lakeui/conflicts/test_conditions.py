@@ -1,4 +1,4 @@
-"""Conditions as they are recorded: what keeps rows from deciding, and which exclude each other."""
+"""Recorded conditions: obstacles to row-level decisions, and pairs that exclude each other."""
 
 import json
 

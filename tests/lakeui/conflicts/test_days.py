@@ -1,4 +1,4 @@
-"""Conflicts are counted by day as they are kept, so that sums of a month are those of its conflicts."""
+"""Conflicts are counted by day on insertion, so that a month's sums match its conflicts."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Row-level concurrency of a mirrored table, and what changing its settings would do."""
+"""Row-level concurrency of a mirrored table, and the effect of changing its settings."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What was lost for lack of row-level concurrency, what mends it and what that costs, from the record."""
+"""Losses for lack of row-level concurrency, remedies and their costs, from the record."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Erasures that an append passed over: found once by a worker, settled by the same DELETE again."""
+"""Erasures that an append passed: found once by a worker, settled by repeating the DELETE."""
 
 from datetime import timedelta
 

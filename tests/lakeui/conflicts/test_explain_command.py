@@ -1,4 +1,4 @@
-"""`manage.py explain`, and the tie to what the mirror knows."""
+"""`manage.py explain`, and its use of the mirror."""
 
 import io
 import json

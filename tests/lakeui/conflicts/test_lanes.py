@@ -1,4 +1,4 @@
-"""What a swim-lane says of each transaction, and how it is narrowed, led to and summed."""
+"""Swim-lanes: the label of each transaction, filters, links and sums."""
 
 from dataclasses import asdict
 from datetime import timedelta

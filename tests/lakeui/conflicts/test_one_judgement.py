@@ -1,6 +1,6 @@
-"""Everybody who says whether two statements conflict says what the engine's matrix says.
+"""Every judgment of whether two statements conflict agrees with the engine's matrix.
 
-The matrix is held to real transactions in tests/engine/conflicts/test_forecast.py.
+The matrix is compared with real transactions in tests/engine/conflicts/test_forecast.py.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a command and a commit are to other writes: no narrower than what they read."""
+"""Commands and commits as operations: never narrower than their reads."""
 
 import json
 

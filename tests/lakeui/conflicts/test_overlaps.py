@@ -1,4 +1,4 @@
-"""How often writes met, what was reordered, and what other settings would make of it."""
+"""Overlaps of writes, reordered ones, and the effect of other settings."""
 
 from datetime import timedelta
 

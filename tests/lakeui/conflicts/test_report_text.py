@@ -1,4 +1,4 @@
-"""What a message goes through before it is pasted, and where its facts stand in what was pasted."""
+"""Messages before they are pasted, and the positions of their facts in the pasted text."""
 
 import html
 import json

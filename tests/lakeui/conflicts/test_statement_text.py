@@ -1,4 +1,4 @@
-"""A commit as the statement that it may have been; what a log does not keep is an ellipsis."""
+"""A commit as its probable statement, with an ellipsis for parts that a log does not keep."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who wrote when: what is known, what is estimated, what is never invented."""
+"""The swim-lane: known times, estimated times, and no invented ones."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What if the level, or row-level concurrency, had been another."""
+"""What-if replays with another level, or with other row-level concurrency."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tasks that recur are asked for again soon after a clock was set back."""
+"""Periodic tasks run again soon after a clock was set back."""
 
 from datetime import timedelta
 

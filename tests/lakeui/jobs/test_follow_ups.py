@@ -1,4 +1,4 @@
-"""Jobs that a table asks for after a write: of the system, named by the write, once."""
+"""Follow-up jobs of a table after a write: owned by the system, named after the write, and run once."""
 
 import pytest
 

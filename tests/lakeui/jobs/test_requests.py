@@ -1,4 +1,4 @@
-"""Jobs as they are asked for: checked, written down once, sent when their row is there."""
+"""Requests for jobs: checked, stored once, and sent after their row is committed."""
 
 from datetime import timedelta
 from itertools import product

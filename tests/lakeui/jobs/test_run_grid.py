@@ -1,4 +1,4 @@
-"""The grid of scheduled runs: rows are schedules, or the steps of one."""
+"""The grid of scheduled runs: its rows are schedules, or the steps of one."""
 
 from datetime import timedelta
 

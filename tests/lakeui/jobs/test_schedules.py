@@ -1,4 +1,4 @@
-"""Schedules fire when they are due, as their owner, and one at a time."""
+"""Schedules fire when due, as their owner, and one run at a time."""
 
 import re
 from datetime import UTC, datetime, timedelta

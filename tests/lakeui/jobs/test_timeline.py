@@ -1,4 +1,4 @@
-"""Where the time of a job went: the parts add up, whatever was and was not recorded."""
+"""The timeline of a job: the parts add up, even if some were not recorded."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Rounds of periodic tasks run one at a time, and a sweep has an end."""
+"""Periodic rounds run one at a time, and every sweep ends."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Who writes to a table: its own jobs, and scripts whose steps name it, in every answer alike."""
+"""Writers of a table: its own jobs, and scripts with a step that names it, in every answer."""
 
 import pytest
 from django.contrib.auth.models import User

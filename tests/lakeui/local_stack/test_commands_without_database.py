@@ -1,4 +1,4 @@
-"""Commands whose database is unreachable or not migrated: a line with the remedy, never a stack trace."""
+"""Commands with an unreachable or unmigrated database: one line with the remedy, never a traceback."""
 
 import os
 import sqlite3

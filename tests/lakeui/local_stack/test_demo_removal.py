@@ -1,4 +1,4 @@
-"""The demo goes with all that is its own, and with nothing else."""
+"""Removal of the demo: everything of its own, and nothing else."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What docs/operations.md says of upgrades, backups and restores holds."""
+"""The upgrades, backups and restores of docs/operations.md work as described."""
 
 import sqlite3
 

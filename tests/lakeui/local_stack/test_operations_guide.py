@@ -1,4 +1,4 @@
-"""docs/operations.md and the deployment file name what settings there are, and no others."""
+"""docs/operations.md and the deployment file name exactly the existing settings."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is missing is said in one line, with what to do."""
+"""Preflight checks: one line for each missing prerequisite, with the remedy."""
 
 import socket
 

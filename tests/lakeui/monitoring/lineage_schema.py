@@ -1,4 +1,4 @@
-"""What the specification of OpenLineage asks of an event: by the client's typed classes, and by its JSON schema."""
+"""OpenLineage's requirements for an event: by the client's typed classes, and by its JSON schema."""
 
 import json
 import os

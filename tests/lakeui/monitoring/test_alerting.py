@@ -1,4 +1,4 @@
-"""Alerts reach people: what is found is told once, at least once delivered, signed, and to nobody else."""
+"""Alerts: each finding is sent at least once, signed, and only to its recipients."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Every condition is judged and worded once: five readers tell the same, and one mute silences all."""
+"""Conditions: judged and worded in one place; five readers agree, and one mute silences all."""
 
 import re
 from collections.abc import Callable

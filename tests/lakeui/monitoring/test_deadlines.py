@@ -1,4 +1,4 @@
-"""What is sent to other people's servers ends in time, name servers and first addresses included."""
+"""Deadlines of requests to external servers, including name resolution and the first address."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""Addresses that machines watch."""
+"""Addresses for monitoring."""
 
 import pytest
 from django.test import override_settings

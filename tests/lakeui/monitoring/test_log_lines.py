@@ -1,4 +1,4 @@
-"""Log lines are JSON that says where it belongs, and hold no secret."""
+"""Log lines: JSON with context, and without secrets."""
 
 import io
 import json

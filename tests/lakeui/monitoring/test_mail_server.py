@@ -1,4 +1,4 @@
-"""Mail servers that hang, drip or refuse: no delivery outlasts its time, and `doctor` says what is wrong."""
+"""Mail servers that hang, drip or refuse: deliveries end in time, and `doctor` names the fault."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""What is new table by table: every table counts once, whatever happened to it, however many there are."""
+"""News by table: every table counts once, regardless of its number of events."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is said of a job beforehand is what the checks would say of it: no copy of a rule errs."""
+"""Forecasts for a job agree with the conflict checks, because they share the rules."""
 
 from datetime import timedelta
 

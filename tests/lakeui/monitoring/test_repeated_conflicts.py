@@ -1,4 +1,4 @@
-"""Conflicts of the same two statements are one thing to work on, and one mute silences it."""
+"""Repeated conflicts of the same two statements: one item of attention, silenced by one mute."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What one text finds: columns, writers and transactions beside tables, versions, jobs and conflicts."""
+"""Search: columns, writers and transactions beside tables, versions, jobs and conflicts."""
 
 import json
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Webhooks over TLS: nothing is sent to one whose certificate is not its own."""
+"""Webhooks over TLS: nothing is sent to a server with a wrong certificate."""
 
 import ssl
 import threading

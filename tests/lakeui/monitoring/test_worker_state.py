@@ -1,4 +1,4 @@
-"""Workers as they reported, jobs by the hour, and the page and the answer that tell of both."""
+"""Workers by their reports, jobs by the hour, and the page and the answer about both."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""A webhook that is really there: a server on 127.0.0.1 that keeps what it was sent."""
+"""A real webhook: a server on 127.0.0.1 that keeps its requests."""
 
 import socket
 import threading

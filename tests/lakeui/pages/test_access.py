@@ -1,4 +1,4 @@
-"""Who sees which page: one who owns, one who may look, one who must see nothing."""
+"""Access to pages for an owner, a viewer, and a user without access."""
 
 import html
 import re

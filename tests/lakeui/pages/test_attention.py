@@ -1,4 +1,4 @@
-"""What the first page asks people to look at, and how it is kept quiet."""
+"""Attention on the first page, and its mutes."""
 
 import re
 from datetime import timedelta

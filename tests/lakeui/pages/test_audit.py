@@ -1,4 +1,4 @@
-"""The trail of who did what, and who may read it."""
+"""The audit trail and its readers."""
 
 import json
 

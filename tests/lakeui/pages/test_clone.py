@@ -1,4 +1,4 @@
-"""The form for a clone: it asks for a job, and says at the field what is wrong."""
+"""The form for a clone: it requests a job, and shows errors at the field."""
 
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job

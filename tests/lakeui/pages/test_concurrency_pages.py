@@ -1,4 +1,4 @@
-"""Who wrote at once: the swim-lane, the matrix, eligibility, what-if, files and differences."""
+"""Concurrency pages: the swim-lane, the matrix, eligibility, what-if, files and differences."""
 
 import re
 from datetime import timedelta

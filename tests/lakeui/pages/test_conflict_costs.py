@@ -1,4 +1,4 @@
-"""What conflicts cost, on their list: by pair, by hour or partition; aborted and resolved apart."""
+"""Costs of conflicts on their list: by pair, by hour or partition; aborted and resolved apart."""
 
 from datetime import timedelta
 

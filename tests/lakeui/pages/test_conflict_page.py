@@ -1,4 +1,4 @@
-"""One conflict: what happened, why, what to do, the evidence; and where it was not recorded."""
+"""The page of a conflict: events, cause, remedy, evidence; and gaps in the record."""
 
 import re
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""The page that discovers tables: a worker searches, a person chooses."""
+"""The discovery page: a worker searches, a user chooses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of eligibility: what was lost, what stands in the way, where it would apply."""
+"""The eligibility page: losses, obstacles, and tables that would benefit."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What holds for every page: policy, markup, the number of queries, bad input."""
+"""Rules for every page: policy, markup, the number of queries, bad input."""
 
 import csv
 import html

@@ -1,4 +1,4 @@
-"""The page of exceptions, and what pages, REST and messages say of each rule: one home for the words."""
+"""The page of exceptions; pages, REST and messages share its wording of each rule."""
 
 import re
 from pathlib import Path

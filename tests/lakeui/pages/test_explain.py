@@ -1,4 +1,4 @@
-"""The page of pasted errors: the text with its facts marked, the verdict, what to do, keeping it."""
+"""The page of pasted errors: the text with its facts marked, the verdict, remedies, saving."""
 
 import re
 from datetime import timedelta

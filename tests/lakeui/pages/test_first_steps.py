@@ -1,4 +1,4 @@
-"""An empty installation begins with four steps, each ticked once there is what it makes."""
+"""First steps of an empty installation: four steps, each ticked when its object exists."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""The page called Glossary says what docs/glossary.md says, and pages link the terms that they use."""
+"""The Glossary page matches docs/glossary.md, and pages link their terms."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever can remove rows or history has one guard: its impact, the table's name, no primary button."""
+"""The guard before removing rows or history: the impact, the table's name, no primary button."""
 
 import re
 

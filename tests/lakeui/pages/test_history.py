@@ -1,4 +1,4 @@
-"""The history of a table: narrowed, opened, and what a version says of itself."""
+"""The history of a table: filters, details, and the description of a version."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The matrix with what was met, the settings with what they would do, and setting them."""
+"""The isolation page: the matrix with past overlaps, the settings with their effects, and changing them."""
 
 import csv
 import html

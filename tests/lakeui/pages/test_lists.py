@@ -1,4 +1,4 @@
-"""Lists: narrowed, paged, exported, and what they say when there is nothing."""
+"""Lists: filtered, paged, exported, and their texts when empty."""
 
 import csv
 import io

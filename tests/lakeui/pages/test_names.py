@@ -1,4 +1,4 @@
-"""Who looks at an address finds its view, its template and its JSON twin under the same subject."""
+"""An address's view, template and JSON twin share the name of its subject."""
 
 import re
 from importlib import import_module

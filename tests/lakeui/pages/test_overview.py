@@ -1,4 +1,4 @@
-"""The first page: what runs and until when, which tables, and what conflicts cost by where."""
+"""The first page: running jobs with deadlines, tables, and costs of conflicts by place."""
 
 import re
 from datetime import timedelta

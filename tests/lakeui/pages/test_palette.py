@@ -1,4 +1,4 @@
-"""The command palette: what it offers to whom, and the search page that finds the same without scripts."""
+"""The command palette: its entries by user, and the equivalent search page without scripts."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""One range in the address: every panel of a page shows it, and the next page keeps it."""
+"""The time range in the address: used by every panel of a page, and kept by the next page."""
 
 import re
 from datetime import UTC, datetime, timedelta

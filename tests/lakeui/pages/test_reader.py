@@ -1,4 +1,4 @@
-"""What a browser keeps for its reader, and signing in."""
+"""A browser's stored preferences, and signing in."""
 
 import re
 

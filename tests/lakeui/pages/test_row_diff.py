@@ -1,4 +1,4 @@
-"""Rows that differ between two versions on a page: asked of a worker, filtered, paged, exported."""
+"""Rows that differ between two versions on a page: read by a worker, filtered, paged, exported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The schema tab: everything the log says of columns, keys beside it, and what versions changed."""
+"""The schema tab: the log's description of columns, their keys, and changes by version."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Signing in: what did not match, how many tries are left, and the pause after them."""
+"""Signing in: the failed field, the remaining attempts, and the pause after them."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Shapes written past the templates: what logs and people wrote cannot become markup there either."""
+"""Shapes rendered outside templates: texts of logs and users cannot become markup there either."""
 
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A session that ended leads to sign-in and back, never into a part of the page."""
+"""An expired session leads to sign-in and back, never into a fragment of a page."""
 
 from urllib.parse import parse_qs, urlsplit
 

@@ -1,4 +1,4 @@
-"""Spark's stages on the page of a job and in its JSON; who is led to Spark's own pages."""
+"""Spark's stages on the page of a job and in its JSON, and links to Spark's own pages."""
 
 from datetime import timedelta
 

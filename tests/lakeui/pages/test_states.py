@@ -1,4 +1,4 @@
-"""What a page says where there is nothing to show, or something went wrong: each its own words."""
+"""Pages with nothing to show or with an error: each has its own text."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A table's own pages: what it needs, how it grew, how its files lie."""
+"""A table's own pages: attention, growth, and the layout of its files."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""One's own tokens: made, shown once, revoked."""
+"""A user's own tokens: created, shown once, revoked."""
 
 import re
 

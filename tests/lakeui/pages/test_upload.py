@@ -1,4 +1,4 @@
-"""A file is sent, looked at under other types, and loaded by a job that has them."""
+"""Uploads: a file is sent, previewed under other types, and loaded by a job with these types."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""The mirror, the jobs, what met and the workers do on PostgreSQL what they do on SQLite: the same tests."""
+"""The mirror, jobs, overlaps and workers behave on PostgreSQL as on SQLite: the same tests."""
 
 import os
 import subprocess

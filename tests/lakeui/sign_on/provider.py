@@ -1,4 +1,4 @@
-"""An OpenID provider over real HTTP whose tokens a test can spoil; it checks the code verifier."""
+"""An OpenID provider over real HTTP with tokens that a test can spoil; it checks the code verifier."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""One person's way through a provider that others wrote, as a server of its own."""
+"""A sign-on through a third-party provider, as a separate server."""
 
 import re
 import subprocess

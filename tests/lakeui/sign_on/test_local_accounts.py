@@ -1,4 +1,4 @@
-"""Local accounts switched off, and settings by which nobody can sign in."""
+"""Disabled local accounts, and settings that would lock out every user."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

@@ -1,4 +1,4 @@
-"""Sign-on by OpenID Connect: who is let in, as whom, and who is not."""
+"""Sign-on by OpenID Connect: admitted users, their accounts, and refusals."""
 
 import base64
 import hmac

@@ -1,4 +1,4 @@
-"""Whom a proxy names by a header: only a proxy that the settings name."""
+"""Users named by a proxy's header: accepted only from a proxy in the settings."""
 
 import pytest
 from auditlog.models import LogEntry

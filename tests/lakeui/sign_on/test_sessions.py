@@ -1,4 +1,4 @@
-"""Browsers that are signed in, and tokens: listed and ended, one's own and as an admin everybody's."""
+"""Sessions and tokens: listed and ended by their user, and by an admin for every user."""
 
 import pytest
 from auditlog.models import LogEntry
