@@ -1,6 +1,6 @@
-"""The test's database: the first process of a run that needs it migrates it, the others take a copy.
+"""The test's database: the first process that needs it migrates it, the others copy it.
 
-What migrations leave in SQLite is one file. Another database is migrated by each process, as Django
+A migrated SQLite database is one file. Another database is migrated by each process, as Django
 does it.
 """
 

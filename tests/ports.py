@@ -1,4 +1,4 @@
-"""Ports that stay what they were chosen for while other processes choose and use ports too."""
+"""Ports that stay free for their purpose while other processes choose and use ports too."""
 
 import random
 import socket

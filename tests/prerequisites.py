@@ -1,4 +1,4 @@
-"""Say what the machine lacks for the tests, one line each, before any of them runs."""
+"""A report of missing prerequisites, one line each, before any test runs."""
 
 import shutil
 import subprocess

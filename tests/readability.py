@@ -1,9 +1,9 @@
-"""Measures how the code reads: names, docstrings, lines, and the files that one request touches.
+"""Measures of readability: names, docstrings, lines, and the files that one request touches.
 
     python -m tests.readability [--requests]
 
 `--requests` also serves requests to a lake of its own, which takes a minute. Each line of the table
-is one measure; `tests/test_names.py` holds the names to the rules that are measured here.
+is one measure; `tests/test_names.py` checks names by the rules that are measured here.
 """
 
 import argparse

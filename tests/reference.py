@@ -1,8 +1,8 @@
-"""The reference material: tables that other engines wrote, beside the checkout, where they are.
+"""The reference material: tables of other engines, in a directory beside the checkout.
 
-It is not part of the repository, so a test that needs it is skipped wherever it is absent. Nothing
-here can fail while pytest collects: the directory itself is known to a running test alone, by the
-fixture `reference` of tests/conftest.py. A test that uses either of the two is marked `reference`.
+It is not part of the repository, so a test that needs it is skipped if it is absent. Nothing here
+can fail during collection: only a running test knows the directory, by the fixture `reference` of
+tests/conftest.py. A test that uses either of the two is marked `reference`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks` and its pages say of the measurements; none is made here."""
+"""The texts of `python -m benchmarks` and its pages about measurements; none is made here."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The report on public clients: what it counts, and the reasons that it gives."""
+"""The report on public clients: its counts, and its reasons."""
 
 import pytest
 

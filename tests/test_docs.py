@@ -1,4 +1,4 @@
-"""Documentation for people is held to what it promises about itself."""
+"""The documentation, checked against its own promises and the code."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Names say what a thing is or does: functions by verbs and nouns, each class by a name of its own."""
+"""Names: functions start with verbs or are nouns, and each class name is unique."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""A checkout with nothing beside it collects every test, and skips those that read what is not there."""
+"""A checkout without the reference material collects every test, and skips those that need it."""
 
 import re
 from pathlib import Path
