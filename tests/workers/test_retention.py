@@ -13,7 +13,7 @@ from lakeui.api.models import IdempotentAnswer
 from lakeui.conflicts.models import Conflict, Pipeline, PipelineTransaction
 from lakeui.jobs.models import Job
 from tests.lakeui.people import make_conflict, make_job, make_table
-from workers import maintenance
+from workers import periodic_tasks
 from workers.periodic_tasks import tidy_uploads
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ def old(settings, tmp_path):
 
 
 def test_spent_sessions_and_answers_go_and_what_is_on_record_nowhere_else_stays(old, monkeypatch):
-    monkeypatch.setattr(maintenance, "BATCH", 1)
+    monkeypatch.setattr(periodic_tasks, "BATCH", 1)
     entries = LogEntry.objects.count()
     tidy_uploads()
     assert Session.objects.count() == 1
