@@ -79,6 +79,7 @@ def lake(one_connection, monkeypatch) -> dict[str, Any]:
     JobAttempt.objects.create(job=job, number=1, started_at=now, finished_at=now)
     conflict = make_conflict(table, job=job, winning_version=2, read_version=0)
     conflict.facts |= {"decision": asdict(story_decision())}
+    conflict.occurred_at = now  # within the range of its pair
     conflict.save()
     make_conflict(table, job=job, kind="resolved", winning_version=1, read_version=0)
     ConflictRows.objects.create(conflict=conflict, asked_at=now, read_at=now, **story_rows())
@@ -128,6 +129,7 @@ def lake(one_connection, monkeypatch) -> dict[str, Any]:
         "job_id": str(job.pk),
         "upload_id": str(job.pk),  # nobody's
         "conflict_id": conflict.pk,
+        "pair_id": conflict.statement_pair_id,
         "schedule_id": schedule.pk,
         "key_id": key.pk,
         "version": 1,

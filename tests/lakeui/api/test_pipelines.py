@@ -296,6 +296,7 @@ def test_a_token_that_may_only_report_opens_nothing_else(
     """Of an admin's even: the token's role is the bound."""
     method, address, body, _ = ADDRESSES[place]
     numbers = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk}
+    numbers["pair"] = conflict.statement_pair_id
     path = f"/api/v1/{address.format(**numbers, schedule=schedule.pk)}"
     client = token_client(people["admin"], Role.REPORTER)
     with roll_back():
