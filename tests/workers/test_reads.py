@@ -233,7 +233,7 @@ def test_dry_runs_leave_a_process_free_and_end_with_theirs_if_they_heed_no_limit
         send_overdue()  # as the sweeper does
         return not Job.objects.filter(state__in=Job.ACTIVE).exists()
 
-    wait_until(have_ended, "their ends")
+    wait_until(have_ended, "their ends", seconds=120)
     for job in (first, second):
         job.refresh_from_db()
         assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
