@@ -73,6 +73,9 @@ class CatalogDeniedError(CatalogError, code="LAKE_CATALOG_DENIED", sqlstate="425
 class CatalogTableMissingError(CatalogError, code="LAKE_CATALOG_TABLE_MISSING", sqlstate="42P01"):
     """The catalog no longer has a table that was opened through it."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Open it again by its name.")
+
 
 class InvalidCommitError(CatalogError, code="LAKE_CATALOG_COMMIT_INVALID", sqlstate="22023"):
     """A proposed commit, or a catalog's answer about commits, breaks the protocol."""

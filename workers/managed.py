@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 @app.task(name=TEND_CATALOG)
 @take_turns(TEND_CATALOG, seconds=120)
 def tend_catalog() -> None:
-    """Publish and examine the commits of each table: one that fails stops no other."""
+    """Publish and examine the commits of each table: a failure stops no other table."""
     for managed in tables_to_tend():
         for tend in (publish, examine):
             try:

@@ -14,10 +14,16 @@ from engine.actions.codec import Action, decode_lines
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import DomainMetadata, Metadata
 from engine.actions.table import Protocol as TableProtocol
-from engine.errors import FileMissingError, InvalidCommitError, MalformedLogError, RequestError
+from engine.errors import (
+    FileExistsAlreadyError,
+    FileMissingError,
+    InvalidCommitError,
+    MalformedLogError,
+    RequestError,
+)
 from engine.errors import UnsupportedFeatureError as Unsupported
 from engine.log.management import CATALOG_MANAGED
-from engine.log.paths import LOG_DIRECTORY
+from engine.log.paths import LOG_DIRECTORY, commit_path
 from engine.protocol.features import check_writable, has_feature
 from engine.storage.base import Store
 
@@ -318,6 +324,34 @@ def check_staged_commit(store: Store, commit: RatifiedCommit) -> ProposedCommit:
     if proposal.protocol is not None:
         _check_protocol(store.root, proposal.protocol)
     return proposal
+
+
+def publish_commit(store: Store, commit: RatifiedCommit, catalog: str) -> None:
+    """Copy a ratified commit into the log, unless it is there; its staged file may be gone then.
+
+    Args:
+        store: the plain store of the table's location.
+        commit: the commit.
+        catalog: the catalog's name, for messages.
+
+    Raises:
+        MalformedLogError: the log has another commit of its version.
+        StorageError: it could not be copied.
+    """
+    path = commit_path(commit.version)
+    try:
+        data = store.read(commit.path)
+    except FileMissingError:
+        status = store.stat(path)
+        if status is None or status.size_bytes != commit.size_bytes:
+            raise
+        return
+    try:
+        store.put_if_absent(path, data)
+    except FileExistsAlreadyError as error:
+        if store.read(path) != data:
+            what = f"{path} of {store.root} is not the commit that {catalog} ratified."
+            raise MalformedLogError(what, "Find the client that wrote it by path.") from error
 
 
 def _check_protocol(table: str, protocol: TableProtocol) -> None:

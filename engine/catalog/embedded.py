@@ -230,7 +230,7 @@ class EmbeddedCatalog(Catalog):
 
     def _no_table_error(self, table: CatalogTable) -> CatalogTableMissingError:
         what = f"{self.name} does not have the table {table.name} with the id {table.table_id}."
-        return CatalogTableMissingError(what, "Open it again by its name.")
+        return CatalogTableMissingError(what)
 
     @contextmanager
     def _transaction(self, *, writes: bool = True) -> Iterator[sqlite3.Connection]:

@@ -19,7 +19,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from engine.catalog.catalog import Catalog, CatalogTable, ProposedCommit, RatifiedCommit
+from engine.catalog.catalog import (
+    Catalog,
+    CatalogTable,
+    ProposedCommit,
+    RatifiedCommit,
+    publish_commit,
+)
 from engine.clock import Clock, SystemClock
 from engine.errors import (
     CatalogError,
@@ -28,7 +34,6 @@ from engine.errors import (
     FileExistsAlreadyError,
     FileMissingError,
     LogGapError,
-    MalformedLogError,
     RequestError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -228,7 +233,7 @@ class ManagedStore:
         self._is_staged = False
 
     def _has_name(self) -> bool:
-        """Return whether the table of this name is the one that was staged."""
+        """Return whether the staged table has its name now."""
         try:
             return self._catalog.resolve_table(self.table.name).table_id == self.table.table_id
         except EngineError:
@@ -240,13 +245,7 @@ class ManagedStore:
         there = self.files.stat(path)
         if there is not None and there.size_bytes == commit.size_bytes:
             return
-        data = self.files.read(commit.path)
-        try:
-            self.files.put_if_absent(path, data)
-        except FileExistsAlreadyError as error:
-            if self.files.read(path) != data:
-                what = f"{path} of {self.root} is not the commit that {self.catalog} ratified."
-                raise MalformedLogError(what, "Find the client that wrote it by path.") from error
+        publish_commit(self.files, commit, self.catalog)
 
     def _report(self, version: int) -> None:
         try:
@@ -259,7 +258,7 @@ class ManagedStore:
     def _ask(self) -> tuple[int, Mapping[int, RatifiedCommit]]:
         """Ask the catalog; return the latest version and the commits it names, by version.
 
-        Of answers to several threads, the one that was begun last counts.
+        Of answers to several threads, the answer to the latest question counts.
         """
         if self._is_staged:
             return self._latest, self._ratified

@@ -190,8 +190,7 @@ class _PreviewApi:
         self._server = server
 
     def resolve(self, name: CatalogTableName) -> CatalogTable:
-        full_name = quote(f"{name.catalog}.{name.schema}.{name.table}", safe="")
-        table = self._server.ask(f"/tables/{full_name}", UnityTable)
+        table = self._server.ask(_preview_path(name), UnityTable)
         if table.table_id is None or table.storage_location is None:
             what = f"The catalog's answer about {name} has no id or no location."
             raise InvalidCommitError(what, "Ask the catalog's administrator to look at it.")
@@ -268,8 +267,7 @@ class _PreviewApi:
         self._server.tell("POST", "/tables", body)
 
     def drop(self, name: CatalogTableName) -> None:
-        full_name = quote(f"{name.catalog}.{name.schema}.{name.table}", safe="")
-        self._server.tell("DELETE", f"/tables/{full_name}")
+        self._server.tell("DELETE", _preview_path(name))
 
     def _credentials(self, table_id: str, location: str) -> dict[str, str]:
         """Return temporary credentials for a location in an object store; {} if there are none."""
@@ -377,7 +375,7 @@ class _V1Api:
         answer = self._server.ask(_v1_path(table.name), V1Table)
         if answer.metadata.table_uuid != table.table_id:
             what = f"Another table has the name {table.name} since this one was opened."
-            raise CatalogTableMissingError(what, "Open it again by its name.")
+            raise CatalogTableMissingError(what)
         return answer
 
     def _update(self, table: CatalogTable, updates: list[V1Update]) -> None:
@@ -500,7 +498,7 @@ class UnityCatalog(Catalog):
 
 
 def _translate_missing(name: CatalogTableName, call: Callable[[], Answer]) -> Answer:
-    """Call by a name; translate the refusals of one that is missing or taken."""
+    """Call by a name; translate the refusals that it is missing or taken."""
     try:
         return call()
     except CatalogRefusalError as refusal:
@@ -520,7 +518,7 @@ def _translate_gone(table: CatalogTable, call: Callable[[], Answer]) -> Answer:
     except CatalogRefusalError as refusal:
         if refusal.status == _NOT_FOUND:
             what = f"The catalog no longer has {table.name}. {refusal.what}"
-            raise CatalogTableMissingError(what, "Open it again by its name.") from refusal
+            raise CatalogTableMissingError(what) from refusal
         raise
 
 
@@ -532,6 +530,11 @@ def _check_format(name: CatalogTableName, data_format: str) -> None:
 
 def _backfill_update(version: int) -> V1Update:
     return V1Update(action="set-latest-backfilled-version", latest_published_version=version)
+
+
+def _preview_path(name: CatalogTableName) -> str:
+    full_name = f"{name.catalog}.{name.schema}.{name.table}"
+    return f"/tables/{quote(full_name, safe='')}"
 
 
 def _v1_schema_path(name: CatalogTableName) -> str:

@@ -32,7 +32,7 @@ from engine.expressions.type_grammar import read_type
 from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.column_paths import column_path
 from engine.schema.text_lengths import TEXT_TYPE, drop_limits, render_declared_type
-from engine.schema.types import DataType, StructField, StructType
+from engine.schema.types import StructField, StructType
 
 _DEFAULT_STOPS = ("NOT", "COMMENT", "GENERATED", "FIRST", "AFTER", "CONSTRAINT")
 
@@ -404,7 +404,8 @@ def parse_hive_changes(
     new_type = cursor.slice(begins)
     changes = tuple(_iter_hive_changes(cursor, column))
     cursor.end()
-    if declared == _find_type(schema, column):
+    fields = schema.find(column_path(column))
+    if fields and declared == fields[-1].type:
         return changes
     return (ChangeColumn(column, new_type=new_type), *changes)
 
@@ -416,11 +417,3 @@ def _iter_hive_changes(cursor: StatementCursor, column: str) -> Iterator[ChangeC
         yield ChangeColumn(column, first=True)
     elif cursor.take("AFTER"):
         yield ChangeColumn(column, after=cursor.name())
-
-
-def _find_type(schema: StructType, column: str) -> DataType | None:
-    kind: DataType | None = schema
-    for name in column_path(column):
-        field = kind.get(name) if isinstance(kind, StructType) else None
-        kind = None if field is None else field.type
-    return kind

@@ -292,7 +292,7 @@ def _pause_s(lost: int) -> float:
 
 
 def _check_table(command: Command, table: DeltaTable) -> None:
-    """Refuse a statement on another location, and one that the table's catalog does not permit.
+    """Refuse a statement on another location, or without the permission of the table's catalog.
 
     Raises:
         RequestError: the statement's table is a location other than the opened table's.

@@ -93,6 +93,18 @@ class StructType:
             (f for f in self.fields if f.name.lower() == name.lower()), None
         )
 
+    def find(self, path: Iterable[str]) -> "tuple[StructField, ...]":
+        """Return the fields along a path into structs; empty if it leads nowhere."""
+        fields: list[StructField] = []
+        inside: DataType = self
+        for name in path:
+            field = inside.get(name) if isinstance(inside, StructType) else None
+            if field is None:
+                return ()
+            fields.append(field)
+            inside = field.type
+        return tuple(fields)
+
     def to_json(self) -> str:
         """Return Delta's schema string."""
         return json.dumps(type_to_json(self), separators=(",", ":"), ensure_ascii=False)

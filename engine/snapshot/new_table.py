@@ -436,15 +436,7 @@ def is_same_layout(schema: StructType, first: Sequence[str], second: Sequence[st
 
 def _find_column(schema: StructType, path: ColumnPath) -> ColumnPath:
     """Return a path in the schema's spelling; empty if it leads nowhere."""
-    names: list[str] = []
-    inside: DataType = schema
-    for part in path:
-        field = inside.get(part) if isinstance(inside, StructType) else None
-        if field is None:
-            return ()
-        names.append(field.name)
-        inside = field.type
-    return tuple(names)
+    return tuple(field.name for field in schema.find(path))
 
 
 def check_names(schema: StructType, mode: str) -> None:

@@ -268,7 +268,7 @@ class ReservedTableAdmin(InternalAdmin):
 
 @admin.register(ManagedTable)
 class ManagedTableAdmin(ReadOnlyAdmin):
-    """The tables of the catalog; one that was dropped keeps its rows and files."""
+    """The tables of the catalog; a dropped table keeps its rows and files."""
 
     list_display = [
         "full_name",

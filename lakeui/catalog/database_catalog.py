@@ -13,7 +13,7 @@ from engine.catalog.catalog import (
     RatifiedCommits,
 )
 from engine.catalog.managed_store import ManagedStore
-from engine.errors import CatalogTableMissingError, TableNotFoundError
+from engine.errors import TableNotFoundError
 from engine.log.management import MAINTENANCE, UNITY_TABLE_ID
 from engine.storage.base import Store
 from engine.storage.uri import open_store
@@ -31,6 +31,7 @@ from lakeui.managed.ratification import (
     list_commits,
     note_published,
     ratify,
+    table_missing_error,
 )
 
 
@@ -79,7 +80,7 @@ class DatabaseCatalog(Catalog):
         }
         for table in tables:
             if table.table_id not in latest:
-                raise _table_missing_error(table)
+                raise table_missing_error(table.name, table.table_id)
         return tuple(latest[table.table_id] for table in tables)
 
     def stage_table(self, name: CatalogTableName) -> CatalogTable:
@@ -96,7 +97,7 @@ class DatabaseCatalog(Catalog):
         del first  # read from the log
         reserved = ReservedTable.objects.filter(table_id=staged.table_id).first()
         if reserved is None:
-            raise _table_missing_error(staged)
+            raise table_missing_error(staged.name, staged.table_id)
         register_managed(reserved, {}, is_written=True)
 
     def drop_table(self, name: CatalogTableName) -> None:
@@ -113,7 +114,7 @@ class DatabaseCatalog(Catalog):
     def _row(self, table: CatalogTable) -> ManagedTable:
         row = ManagedTable.objects.filter(table_id=table.table_id, dropped_at=None).first()
         if row is None:
-            raise _table_missing_error(table)
+            raise table_missing_error(table.name, table.table_id)
         return row
 
 
@@ -128,8 +129,3 @@ def show_table(row: ManagedTable | ReservedTable) -> CatalogTable:
     """Return a table as the engine knows it. Jobs of this installation may do any maintenance."""
     name = CatalogTableName(*f"{row}".split("."))
     return CatalogTable(name, str(row.table_id), row.location, permitted=MAINTENANCE)
-
-
-def _table_missing_error(table: CatalogTable) -> CatalogTableMissingError:
-    what = f"The catalog has no table {table.name} with the id {table.table_id} any more."
-    return CatalogTableMissingError(what, "Open it again by its name.")

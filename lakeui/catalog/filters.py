@@ -41,6 +41,13 @@ MAX_INT64 = 2**63 - 1
 BY_TABLE = "Table, by id or name"
 PARTITION_VERSIONS = 200  # versions whose files are searched
 MAX_ID_DIGITS = 18  # digits that always fit a 64-bit column
+
+
+def is_row_id(text: str) -> bool:
+    """Return whether a text can be the id of a row: digits that fit the database's column."""
+    return text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+
+
 TABLE_TEXTS = ("name", "uri", "description")
 LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
@@ -222,7 +229,7 @@ def filter_by_table(text: str) -> Q:
 def table_ids(text: str) -> list[int]:
     """Return the ids of the tables with this id or name."""
     named = Q(name=text)
-    is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    is_id = is_row_id(text)
     tables = Table.objects.filter(named | Q(pk=int(text)) if is_id else named)
     return list(tables.values_list("pk", flat=True))
 

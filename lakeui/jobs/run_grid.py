@@ -86,7 +86,7 @@ def _cell_of_run(job: Job) -> RunCell:
 
 
 def _cell_of_step(job: Job, stage: JobStage | None) -> RunCell | None:
-    """Return a step; one that did not end has the state of its run."""
+    """Return a step; an unfinished step has the state of its run."""
     if stage is None:
         return None
     if stage.finished_at is None:

@@ -2,10 +2,9 @@
 
 from django.utils import timezone
 
-from engine.errors import FileExistsAlreadyError, FileMissingError, MalformedLogError
-from engine.log.paths import commit_path
+from engine.catalog.catalog import publish_commit
 from engine.storage.base import Store
-from lakeui.managed.models import CommitAttempt, ManagedTable, RatifiedVersion
+from lakeui.managed.models import CommitAttempt, ManagedTable
 from lakeui.managed.ratification import note_published
 
 
@@ -20,28 +19,10 @@ def publish_commits(table: ManagedTable, store: Store) -> int:
     rows = table.ratified.filter(version__gt=table.published_version).order_by("version")
     count = 0
     for row in rows:
-        _publish(table, row, store)
+        publish_commit(store, row.commit, "the catalog")
         note_published(table, row.version)
         count += 1
     return count
-
-
-def _publish(table: ManagedTable, row: RatifiedVersion, store: Store) -> None:
-    """Copy a commit into the log, unless its client has done so and deleted the staged file."""
-    path = commit_path(row.version)
-    try:
-        data = store.read(row.commit.path)
-    except FileMissingError:
-        status = store.stat(path)
-        if status is None or status.size_bytes != row.size_bytes:
-            raise
-        return
-    try:
-        store.put_if_absent(path, data)
-    except FileExistsAlreadyError:
-        if store.read(path) != data:
-            what = f"{path} of {table} is not the commit that the catalog ratified."
-            raise MalformedLogError(what, f"Replace it by {row.commit.path}.") from None
 
 
 def delete_staged_file(attempt: CommitAttempt, store: Store) -> bool:

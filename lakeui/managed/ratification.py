@@ -129,7 +129,7 @@ def list_commits(table: ManagedTable, first: int = 0, last: int | None = None) -
     """
     row = ManagedTable.objects.filter(pk=table.pk, dropped_at=None).first()
     if row is None:
-        raise _table_missing_error(table)
+        raise table_missing_error(table, table.table_id)
     latest = row.latest_version  # read first: each of its commits is there
     named = table.ratified.filter(
         version__gte=first, version__lte=latest if last is None else min(last, latest)
@@ -237,7 +237,7 @@ def _refuse(table: ManagedTable, commit: RatifiedCommit, origin: CommitOrigin) -
     """Raise why a commit is not the next version; return if it was ratified meanwhile."""
     row = ManagedTable.objects.get(pk=table.pk)
     if row.dropped_at is not None:
-        raise _table_missing_error(table)
+        raise table_missing_error(table, table.table_id)
     if commit.version <= row.latest_version:
         earlier = table.ratified.filter(version=commit.version).first()
         if earlier is not None and earlier.is_commit(commit, origin.user_id):
@@ -307,6 +307,7 @@ def _version_taken(table: ManagedTable, version: int) -> VersionTakenError:
     return VersionTakenError(what, "Read the commits since the version read, check, and try again.")
 
 
-def _table_missing_error(table: ManagedTable) -> CatalogTableMissingError:
-    what = f"The catalog has no table {table} with the id {table.table_id} any more."
-    return CatalogTableMissingError(what, "Open it again by its name.")
+def table_missing_error(name: object, table_id: object) -> CatalogTableMissingError:
+    """Return the error for a table that was dropped."""
+    what = f"The catalog has no table {name} with the id {table_id} any more."
+    return CatalogTableMissingError(what)

@@ -23,7 +23,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpRequest
 from django.utils import timezone
 
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.models import Table, TableGrant, TableKey
 from lakeui.conflicts.models import StatementPair
 from lakeui.jobs.models import Schedule
@@ -195,8 +195,4 @@ def tables_in(changes: object) -> set[int]:
     texts = (
         [side for side in sides if isinstance(side, str)] if isinstance(sides, list | tuple) else []
     )
-    return {int(text) for text in texts if _is_number(text)}
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    return {int(text) for text in texts if is_row_id(text)}

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model, Q, QuerySet
 
-from lakeui.catalog.filters import BY_TABLE, MAX_ID_DIGITS, MomentFilter, TextFilter
+from lakeui.catalog.filters import BY_TABLE, MomentFilter, TextFilter, is_row_id
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from lakeui.monitoring.audit import OF_A_TABLE, WrittenKey, filter_by_tables
@@ -85,7 +85,7 @@ class AuditFilter(django_filters.FilterSet):
         self, entries: QuerySet[LogEntry], _name: str, text: str
     ) -> QuerySet[LogEntry]:
         """Find each kind of entry by its own index, then order them."""
-        is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+        is_id = is_row_id(text)
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))
         return entries.filter(pk__in=_select_entries(ids)) if ids else entries.none()

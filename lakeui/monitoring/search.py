@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import MAX_ID_DIGITS, TABLE_TEXTS, match_words
+from lakeui.catalog.filters import MAX_ID_DIGITS, TABLE_TEXTS, is_row_id, match_words
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.filters import visible_conflicts
@@ -196,5 +196,5 @@ def _latest_commits(user: Person) -> QuerySet[Commit]:
 
 def _match_number(text: str) -> Q:
     number = text.removeprefix("c-")
-    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_ID_DIGITS
+    is_number = is_row_id(number)
     return Q(pk=int(number)) if is_number and text != number else Q(pk__in=())

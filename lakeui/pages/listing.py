@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
 from lakeui.catalog.access import visible_tables
-from lakeui.catalog.filters import MAX_ID_DIGITS, RangeFilter
+from lakeui.catalog.filters import RangeFilter, is_row_id
 from lakeui.catalog.hours import RANGES, TimeRange
 from lakeui.catalog.models import Table
 
@@ -179,6 +179,6 @@ def one_table(request: HttpRequest) -> Table | None:
     if not text:
         return None
     visible = visible_tables(request.user)
-    if text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS:
+    if is_row_id(text):
         return visible.filter(pk=int(text)).first()
     return visible.filter(name=text).first()

@@ -22,6 +22,7 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError
 from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.reads import cancel_read, filter_cancellable, list_reads
 from lakeui.jobs.turns import beat_seen_at
 from lakeui.monitoring.alerting.channels import (
@@ -377,7 +378,7 @@ def _values_of(row: AlertChannel | AlertRule) -> dict[str, Any]:
 def _find_row(request: HttpRequest, model: type[_Row], key: str) -> _Row | None:
     """Return the row in the address, None if it names none."""
     text = request.GET.get(key, "")
-    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    is_id = is_row_id(text)
     return model.objects.filter(pk=int(text)).first() if is_id else None
 
 

@@ -23,7 +23,7 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
-from lakeui.catalog.filters import MAX_ID_DIGITS, match_words
+from lakeui.catalog.filters import is_row_id, match_words
 from lakeui.catalog.glossary import TERMS
 from lakeui.catalog.hours import RANGES, commits_since
 from lakeui.catalog.models import Table
@@ -294,7 +294,7 @@ def _table(request: HttpRequest) -> Table | None:
     text = request.POST.get("table", "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_row_id(text):
         raise Http404
     return get_object_or_404(visible_tables(request.user), pk=int(text))
 
@@ -406,7 +406,7 @@ def _build_action(table: Table, kind: str, label: str, words: str) -> PaletteEnt
 def _open_table(request: HttpRequest) -> Table | None:
     """Return the table whose page is open behind the palette, if the person may see it."""
     text = request.GET.get("table", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+    if not is_row_id(text):
         return None
     return visible_tables(request.user).only("name").filter(pk=int(text)).first()
 

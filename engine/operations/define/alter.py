@@ -111,7 +111,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     _check_mapped(snapshot, "dropped", ColumnDropError)
     schema = snapshot.schema
     paths = [column_path(name) for name in command.columns]
-    present = [path for path in paths if not command.if_exists or _has(schema, path)]
+    present = [path for path in paths if not command.if_exists or schema.find(path)]
     for path in present:
         _check_free(snapshot, path)
         schema = edit(schema, path[:-1], drop_field(path[-1]))
@@ -345,21 +345,9 @@ def _check_no_nulls(
         raise InvariantViolationError(msg, "Correct the row first.")
 
 
-def _has(schema: StructType, path: tuple[str, ...]) -> bool:
-    inside: Any = schema
-    for name in path:
-        field = inside.get(name) if isinstance(inside, StructType) else None
-        if field is None:
-            return False
-        inside = field.type
-    return True
-
-
 def _describe_field(schema: StructType, path: Sequence[str]) -> dict[str, Any]:
     """Return a column of the schema as delta-spark's history has it."""
-    field: Any = StructField("", schema)
-    for name in path:
-        field = field.type.get(name)
+    field = schema.find(path)[-1]
     return {
         "name": render_column_path(path),
         "type": type_to_json(field.type),

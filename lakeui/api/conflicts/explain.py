@@ -17,6 +17,7 @@ from lakeui.api.fields import Int64Field, ObjectField, RecordedChoiceField, Reco
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.reports.history import pair_history
@@ -150,7 +151,7 @@ def _record_response(request: Request, linked: LinkedReport, asked: dict[str, An
 def _table(request: Request, text: str) -> Table | None:
     if not text:
         return None
-    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    is_id = is_row_id(text)
     named = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
     table = visible_tables(request.user).filter(named).first()
     if table is None:

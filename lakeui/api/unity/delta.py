@@ -194,7 +194,7 @@ def show_loaded(row: ManagedTable) -> dict[str, Any]:
 
 
 def _index_parts(body: Mapping[str, Any], field: str, kind: str) -> dict[str, Mapping[str, Any]]:
-    """Return the parts of a list in a body by their kind, of which each is there once."""
+    """Return the parts of a list in a body by their kind, each of which occurs once."""
     parts = body.get(field)
     if not isinstance(parts, list) or not parts:
         raise UnityError(INVALID, f"{field} must be a list that is not empty.")

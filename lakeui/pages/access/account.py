@@ -27,6 +27,7 @@ from django.views.decorators.http import require_POST
 from knox.models import get_token_model
 
 from lakeui.catalog.access import highest_role, may
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.roles import Role
 from lakeui.sign_on.models import BrowserSession
 from lakeui.sign_on.sessions import end, endable_sessions
@@ -207,9 +208,7 @@ def theme_of(request: HttpRequest) -> str:
 def read_watched_ids(request: HttpRequest) -> list[int]:
     """Primary keys of the tables in the reader's sidebar, as they were added."""
     texts = request.COOKIES.get("watched", "").split(".")
-    return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19][
-        :MAX_WATCHED
-    ]
+    return [int(text) for text in texts if is_row_id(text)][:MAX_WATCHED]
 
 
 def hides_first_steps(request: HttpRequest) -> bool:
@@ -237,7 +236,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
 
 
 def _toggle_watched(watched: list[int], text: str) -> str:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_row_id(text):
         kept = watched
     elif int(text) in watched:
         kept = [pk for pk in watched if pk != int(text)]

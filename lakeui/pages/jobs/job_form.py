@@ -23,6 +23,7 @@ from engine.expressions.functions import FOLDED, FUNCTIONS
 from engine.schema.column_paths import column_path
 from engine.vocabulary import OPERATION_OF_COMMAND, Changes
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.effect import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
@@ -287,7 +288,7 @@ def _table(request: HttpRequest) -> Table | None:
 
 def _read_table(request: HttpRequest) -> Table | None:
     text = request.POST["table"]
-    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    is_id = is_row_id(text)
     return visible_tables(request.user).filter(pk=int(text)).first() if is_id else None
 
 

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import is_row_id
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
 from lakeui.jobs.run_grid import MOST, grid_of_schedules, grid_of_steps
@@ -41,6 +41,6 @@ def _find_schedule(request: HttpRequest) -> Schedule | None:
     text = request.GET.get("schedule", "")
     if not text:
         return None
-    is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    is_id = is_row_id(text)
     schedules = visible_schedules(request.user).select_related("table")
     return get_object_or_404(schedules, pk=int(text) if is_id else 0)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.hours import quiet_hours
 from lakeui.catalog.models import Table
 from lakeui.jobs.filters import WITHHELD, ScheduleFilter, redact_schedule, visible_schedules
@@ -278,7 +278,7 @@ def _find_chosen_table(request: HttpRequest, tables: QuerySet[Table]) -> Table |
     text = (request.POST.get("table") or request.GET.get("table", "")).strip()
     if not text:
         return None
-    is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    is_id = is_row_id(text)
     table = tables.filter(pk=int(text)).first() if is_id else tables.filter(name=text).first()
     if table is None and request.method != "POST":
         msg = "This table does not exist."

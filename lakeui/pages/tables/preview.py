@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 
 from engine.errors import ExpressionError
 from lakeui.catalog.command_tables import Reader
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import (
     PREVIEW_CONDITION,
@@ -263,7 +263,7 @@ def version_asked(request: HttpRequest, table: Table) -> int | None:
     text = get_query(request).get("version", "")
     if not text:
         return table.version
-    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    is_number = is_row_id(text)
     if not is_number or table.version is None or int(text) > table.version:
         msg = "The table does not have this version."
         raise Http404(msg)

@@ -30,6 +30,7 @@ from lakeui.catalog.discovery import (
     register_found,
     request_discovery,
 )
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.models import Discovery, Table
 from lakeui.catalog.registration import request_registration
 from lakeui.conflicts.unregistration import count_records, right_to_unregister, unregister_table
@@ -293,7 +294,7 @@ def _register(request: HttpRequest, discovery: Discovery, *, everything: bool) -
 def _discovery_context(request: HttpRequest) -> dict[str, Any]:
     searches = Discovery.objects.select_related("requested_by")
     text = request.GET.get("run", "")
-    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    is_id = is_row_id(text)
     discovery = searches.filter(pk=int(text)).first() if is_id else None
     context: dict[str, Any] = {"recent": searches[:_RECENT], "discovery": discovery}
     if discovery is None:

@@ -21,7 +21,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from lakeui.catalog.access import may
 from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import measure_unclustered
-from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.filters import is_row_id
 from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
 from lakeui.catalog.keys import check_constraints, redact_keys
 from lakeui.catalog.models import Table
@@ -130,7 +130,7 @@ def notify_later_commits(request: HttpRequest, pk: int) -> HttpResponse:
     """Return a notice of versions after the page's; nothing if there are none."""
     table = visible_table(request, pk)
     text = request.GET.get("after", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+    if not is_row_id(text):
         msg = "Send the version that the page showed."
         raise Http404(msg)
     if table.version is None or table.version <= int(text):
