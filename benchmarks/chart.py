@@ -21,7 +21,7 @@ _TIMES = {
     "B8 MERGE of 1 % of 10,000,000 rows, 90 % updates": "MERGE of 100,000 rows\ninto 10,000,000",
     "B15 read 4,000,000 rows, with vectors on 1 % of rows": "read of 4,000,000 rows,\n1 % deleted",
 }
-_COLOURS = {
+_COLORS = {
     "this engine": "#2f6feb",
     "delta-spark": "#d98324",
     "deltalake": "#8a6fd1",
@@ -63,11 +63,11 @@ def draw(path: Path) -> None:
 
 
 def _bars(axes: Any, measured: Measured, labels: Sequence[str], form: str) -> None:  # noqa: ANN401
-    height = 0.8 / len(_COLOURS)
-    for place, (name, colour) in enumerate(_COLOURS.items()):
+    height = 0.8 / len(_COLORS)
+    for place, (name, color) in enumerate(_COLORS.items()):
         rows = [(row, of[name]) for row, of in enumerate(measured.values()) if name in of]
         places = [row + place * height for row, _ in rows]
-        bars = axes.barh(places, [value for _, value in rows], height, label=name, color=colour)
+        bars = axes.barh(places, [value for _, value in rows], height, label=name, color=color)
         texts = [form.format(value) for _, value in rows]
         axes.bar_label(bars, texts, padding=3, color=INK, fontsize=8)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(labels))], labels)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.chart import INK
 
-_COLOURS = ("#2f6feb", "#d98324", "#8a6fd1", "#3f9f7f")
+_COLORS = ("#2f6feb", "#d98324", "#8a6fd1", "#3f9f7f")
 
 
 def draw_curves(curves: Mapping[str, Mapping[int, Mapping[str, float]]], path: Path) -> bool:
@@ -25,9 +25,9 @@ def draw_curves(curves: Mapping[str, Mapping[int, Mapping[str, float]]], path: P
         for panel, (title, curve) in zip(panels, curves.items(), strict=True):
             sizes = list(curve)
             operations = list(curve[sizes[0]])
-            for name, colour in zip(operations, _COLOURS, strict=False):
+            for name, color in zip(operations, _COLORS, strict=False):
                 times = [curve[size][name] for size in sizes]
-                panel.plot(sizes, times, marker="o", label=name, color=colour)
+                panel.plot(sizes, times, marker="o", label=name, color=color)
             least = min(curve[sizes[0]].values())
             linear = [least * size / sizes[0] for size in sizes]
             panel.plot(sizes, linear, "--", label="linear", color=INK, linewidth=1)

@@ -15,7 +15,7 @@ from typing import Any
 class Comparison:
     """One line of the results. `unit` is of both numbers; the ratio is the other's over ours.
 
-    Where `more_is_better` (a rate) it is ours over the other's, so that above 1 is always in favour
+    Where `more_is_better` (a rate) it is ours over the other's, so that above 1 is always in favor
     of this engine.
     """
 

@@ -7,7 +7,7 @@ RESULTS = Path(__file__).with_name("results.md")
 _INTRODUCTION = """# Measurements
 
 Written by `make bench`: this engine and another way, side by side in one run on one machine. A ratio
-above 1 is in this engine's favour. Absolute numbers are of this machine, on the day; ratios are what
+above 1 is in this engine's favor. Absolute numbers are of this machine, on the day; ratios are what
 to compare. Nothing in the tests depends on time.
 """
 

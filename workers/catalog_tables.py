@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 
 from engine.delta.names import PROVIDERS
 from engine.errors import EngineError
-from engine.spark.catalogue import iter_tables
 from engine.spark.session import build_session
+from engine.spark.session_catalog import iter_tables
 
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 

@@ -182,7 +182,7 @@ def _what_happened(error: Exception, job: Job) -> Exception:
 def _end_for_error(error: Exception, job: Job, heartbeat: Heartbeat) -> AttemptEnd:
     match error:
         case OwnCommitFoundError():
-            ending = _end_as_recognised(error.commit)
+            ending = _end_as_recognized(error.commit)
         case TimeLimitError():
             ending = _end_as_failed(Job.State.FAILED, Outcome.FAILED, error)
         case OperationCancelledError():
@@ -252,7 +252,7 @@ def _end_as_succeeded(result: OperationResult, *, dry_run: bool) -> AttemptEnd:
     return AttemptEnd(Job.State.SUCCEEDED, Outcome.COMMITTED, message, fields)
 
 
-def _end_as_recognised(commit: LogCommit) -> AttemptEnd:
+def _end_as_recognized(commit: LogCommit) -> AttemptEnd:
     metrics = (commit.commit_info and commit.commit_info.operation_metrics) or {}
     return AttemptEnd(
         Job.State.SUCCEEDED,

@@ -97,7 +97,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             note_unasked(job, result)
         except OwnCommitFoundError as error:
             version = error.commit.version
-            result = OperationResult(version, recognised=True, versions=(version,))
+            result = OperationResult(version, recognized=True, versions=(version,))
         if not job.dry_run:
             _note_end(job, number, table.name, result, began)
             refresh_table(table)
@@ -150,7 +150,7 @@ def _find_earlier_end(job: Job, number: int) -> OperationResult | None:
         return None
     version = event.data["version"]
     versions = () if version is None else (version,)
-    return OperationResult(version, recognised=True, versions=versions)
+    return OperationResult(version, recognized=True, versions=versions)
 
 
 def _note_end(job: Job, number: int, name: str, result: OperationResult, began: datetime) -> None:

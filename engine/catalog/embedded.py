@@ -29,7 +29,7 @@ from engine.errors import (
 )
 from engine.log.management import MAINTENANCE
 from engine.log.paths import commit_path
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalize_uri, open_store
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS managed (
@@ -67,7 +67,7 @@ class EmbeddedCatalog(Catalog):
         Raises:
             CatalogError: the file cannot be opened.
         """
-        self._path, self._root = Path(path).absolute(), normalise_uri(root)
+        self._path, self._root = Path(path).absolute(), normalize_uri(root)
         self._permitted, self._unpublished = permitted, unpublished
         with self._connect() as connection:
             connection.execute("PRAGMA journal_mode=WAL")

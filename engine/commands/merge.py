@@ -1,6 +1,6 @@
 """MERGE: its clauses as a command, and their meaning as trees over a target and a source.
 
-`Merge` holds texts. `Merge.analyse` checks them against the schemas and returns an `AnalysedMerge`,
+`Merge` holds texts. `Merge.analyze` checks them against the schemas and returns an `AnalyzedMerge`,
 in which columns of the target have the relation "target" and those of the source "source".
 """
 
@@ -161,21 +161,21 @@ class Merge(Command):
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
-    def analyse(
+    def analyze(
         self,
         target: StructType,
         source: StructType,
         *,
         now_ms: int | None = None,
         tables: Tables | None = None,
-    ) -> "AnalysedMerge":
+    ) -> "AnalyzedMerge":
         """Parse its conditions and assignments; subqueries in clauses read `tables`.
 
         Raises:
             ExpressionError: (`UnknownColumnError`) a part does not fit the schemas.
         """
         sides = _MergeSides(self, target, source, now_ms, tables)
-        return AnalysedMerge(
+        return AnalyzedMerge(
             row_condition(self.on, sides.scope(MATCHED), "ON", now_ms=now_ms),
             tuple(sides.clause(clause, i + 1) for i, clause in enumerate(self.clauses)),
         )
@@ -263,7 +263,7 @@ def clause_words(number: int, when: str) -> str:
 
 
 @dataclass(frozen=True)
-class AnalysedClause:
+class AnalyzedClause:
     """A clause as trees; `*` is written out. Paths are the target's, `number` counts from 1."""
 
     when: str
@@ -278,7 +278,7 @@ class AnalysedClause:
         """The clause's number and kind, for messages."""
         return clause_words(self.number, self.when)
 
-    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalyzedClause":
         """Rewrite every tree of this clause."""
         condition = None if self.condition is None else change(self.condition)
         values = {path: change(value) for path, value in self.assignments.items()}
@@ -286,11 +286,11 @@ class AnalysedClause:
 
 
 @dataclass(frozen=True)
-class AnalysedMerge:
+class AnalyzedMerge:
     """A MERGE as trees."""
 
     on: Expression
-    clauses: tuple[AnalysedClause, ...]
+    clauses: tuple[AnalyzedClause, ...]
 
     @property
     def reads_whole_target(self) -> bool:
@@ -344,13 +344,13 @@ class AnalysedMerge:
         """Return the assigned values of its clauses."""
         return tuple(value for clause in self.clauses for value in clause.assignments.values())
 
-    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
+    def rewrite(self, change: Callable[[Expression], Expression]) -> "AnalyzedMerge":
         """Rewrite every tree of this MERGE that may involve a source row."""
         clauses = (
             clause if clause.when == BY_SOURCE else clause.rewrite(change)
             for clause in self.clauses
         )
-        return AnalysedMerge(change(self.on), tuple(clauses))
+        return AnalyzedMerge(change(self.on), tuple(clauses))
 
     def expressions(self) -> tuple[Expression, ...]:
         """Return every tree of the merge."""
@@ -391,7 +391,7 @@ class _MergeSides:
             return Scope((self._target,), taken=self._source.called)
         return Scope((self._target, self._source))
 
-    def clause(self, clause: MergeClause, number: int) -> AnalysedClause:
+    def clause(self, clause: MergeClause, number: int) -> AnalyzedClause:
         scope, words = self.scope(clause.when), clause_words(number, clause.when)
         condition = (
             row_condition(clause.condition, scope, words, now_ms=self._now_ms, nested=self._nested)
@@ -412,13 +412,13 @@ class _MergeSides:
                 )
                 for key, value in clause.assignments.items()
             )
-        analysed = AnalysedClause(
+        analyzed = AnalyzedClause(
             clause.when, clause.action, condition, assignments, number, self._evolves
         )
         if clause.assignments and len(assignments) < len(clause.assignments):
             what = f"{words} sets one column twice."
             raise SetTwiceError(what, "Set it once.", field="clauses")
-        return analysed
+        return analyzed
 
     def _star(self, *, keeps_fields: bool) -> dict[tuple[str, ...], Expression]:
         """Return the assignments of `*`.

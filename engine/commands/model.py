@@ -14,7 +14,7 @@ from engine.commands.command import COMMANDS, Command
 from engine.commands.definition import Clone, Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
-from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
+from engine.commands.merge import AnalyzedClause, AnalyzedMerge, Merge, MergeClause
 from engine.commands.script import Script
 from engine.commands.sources import (
     SOURCES,
@@ -33,8 +33,8 @@ __all__ = [
     "SOURCES",
     "AddColumns",
     "AddConstraint",
-    "AnalysedClause",
-    "AnalysedMerge",
+    "AnalyzedClause",
+    "AnalyzedMerge",
     "Append",
     "ChangeColumn",
     "Clone",

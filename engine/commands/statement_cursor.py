@@ -9,7 +9,7 @@ from engine.expressions.literals import is_whole
 from engine.expressions.operands import KEYWORDS, RESERVED
 from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.reader import take_expression_part
-from engine.protocol.properties import normalise_value
+from engine.protocol.properties import normalize_value
 
 MAX_CHARACTERS = 200_000
 _VALUES = frozenset({"NULL", "TRUE", "FALSE", "END"})
@@ -171,7 +171,7 @@ class StatementCursor(Cursor):
             if key in properties:
                 what = f"{key} is given twice."
                 raise StatementError(what, "Give it once.", position=position)
-            properties[key] = normalise_value(key, self._property_value())
+            properties[key] = normalize_value(key, self._property_value())
             if self.peek() != ")":
                 self.need(",")
         return properties

@@ -16,7 +16,7 @@ from engine.operations.options import RunOptions
 from engine.reports.transactions import report_transaction
 from engine.schema.types import StructType, type_from_json
 from engine.spark.session import check_is_spark, engine_session
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalize_uri, open_store
 from engine.table import DeltaTable
 
 
@@ -33,7 +33,7 @@ def convert_files(
     if path is None:
         what = f"{identifier} is not a path of Parquet files."
         raise RequestError(what, "Write parquet.`/path`.", field="identifier")
-    uri = normalise_uri(path)
+    uri = normalize_uri(path)
     options = storage_options(spark, uri, {})
     store = open_store(uri, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))

@@ -38,10 +38,10 @@ from engine.schema.column_paths import render_column_path
 from engine.schema.text_lengths import declare_type
 from engine.schema.types import StructField, StructType, type_from_json
 from engine.schema.write_errors import NamedTwiceError
-from engine.spark.catalogue import CataloguedTable, find_permanent_view
 from engine.spark.columns import from_spark_schema
 from engine.spark.jvm import column_of, frame_over, iter_seq
 from engine.spark.session import bypass_routing
+from engine.spark.session_catalog import SessionTable, find_permanent_view
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
 LIKE_STATEMENT = "CreateTableLike"
@@ -87,7 +87,7 @@ def makes_delta(spark: SparkSession, plan: Java) -> bool:
 
 
 def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
-    """Make the table, and its name in the session's catalogue; conflicts are the caller's to retry."""
+    """Make the table, and its name in the session's catalog; conflicts are the caller's to retry."""
     kind = kind_of(plan)
     spec = plan.tableSpec()
     replaces = kind.startswith("Replace")
@@ -197,9 +197,7 @@ def create_like(spark: SparkSession, plan: Java) -> DataFrame | None:
     return nothing(spark)
 
 
-def _define_like_delta(
-    spark: SparkSession, place: CataloguedTable, name: str
-) -> NewTableDefinition:
+def _define_like_delta(spark: SparkSession, place: SessionTable, name: str) -> NewTableDefinition:
     snapshot = open_table(spark, place.location, name=name).snapshot()
     columns = tuple(
         replace(field, metadata={k: v for k, v in field.metadata.items() if k != IDENTITY_MARK})

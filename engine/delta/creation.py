@@ -40,11 +40,11 @@ from engine.schema.evolution import TYPE_CHANGES
 from engine.schema.types import StructField, StructType, type_to_json
 from engine.snapshot.new_table import is_same_layout
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import from_spark_schema, quote_column, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.session import plain_sql
-from engine.storage.uri import normalise_uri, open_store, real_place
+from engine.spark.session_catalog import SessionTable, find_table
+from engine.storage.uri import normalize_uri, open_store, real_place
 from engine.table import DeltaTable
 
 IDENTITY_MARK = "delta.identity.highWaterMark"
@@ -147,7 +147,7 @@ def make_table(
 
 
 def _create_over(
-    spark: SparkSession, definition: NewTableDefinition, existing: CataloguedTable
+    spark: SparkSession, definition: NewTableDefinition, existing: SessionTable
 ) -> tuple[Handle, OperationResult]:
     """Replace the table of a name, or keep it, as requested."""
     if existing.is_view or not (definition.if_not_exists or definition.replace):
@@ -160,7 +160,7 @@ def _create_over(
     return _create_at(spark, definition, existing.location, existing)
 
 
-def check_location(name: str, location: str, existing: CataloguedTable) -> None:
+def check_location(name: str, location: str, existing: SessionTable) -> None:
     """Refuse to replace an existing table at another location; "" is any.
 
     Raises:
@@ -244,7 +244,7 @@ def _check_location(
         OccupiedLocationError: there is a file, or a table not to be replaced.
         WithoutColumnsError: neither columns nor a query are given.
     """
-    uri = normalise_uri(definition.location)
+    uri = normalize_uri(definition.location)
     store = open_store(uri, storage_options(spark, uri, {}))
     replaces = has_log and definition.replace and definition.clone is None
     if not replaces and next(iter(store.list_all()), None) is not None:
@@ -289,7 +289,7 @@ def _is_collated(kind: spark_types.DataType) -> bool:
 
 def has_table(spark: SparkSession, place: str) -> bool:
     """Whether a Delta table exists at the location."""
-    uri = normalise_uri(place)
+    uri = normalize_uri(place)
     return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
 
 
@@ -321,11 +321,11 @@ def _create_at(
     spark: SparkSession,
     definition: NewTableDefinition,
     place: str,
-    existing: CataloguedTable | None = None,
+    existing: SessionTable | None = None,
     *,
     exists: bool = False,
 ) -> tuple[Handle, OperationResult]:
-    uri = normalise_uri(place)
+    uri = normalize_uri(place)
     options = storage_options(spark, uri, {})
     store = open_store(uri, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))

@@ -408,7 +408,7 @@ class WritesDeltaV2(_WriterV2):
     def tableProperty(self, property: str, value: str) -> "WritesDeltaV2":  # noqa: N802
         """Set a property of a new table."""
         super().tableProperty(property, value)
-        if property.lower() == "location":  # as Spark's catalogues take it
+        if property.lower() == "location":  # as Spark's catalogs take it
             self._own_options["path"] = value
         else:
             self._properties[property] = value

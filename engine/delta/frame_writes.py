@@ -19,8 +19,8 @@ from engine.delta.names import NameTakenError, NotADeltaTableError, find_table_a
 from engine.errors import IllegalOptionError, RequestError, TableExistsError
 from engine.snapshot.new_table import is_same_layout
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
+from engine.spark.session_catalog import SessionTable
 
 APPEND, OVERWRITE, ERROR, IGNORE = "append", "overwrite", "error", "ignore"
 _SAVE_MODES = {
@@ -130,7 +130,7 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
         raise PartitioningError(what, remedy, field="path")
 
 
-def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
+def save_to_name(write: FrameWrite, name: str, place: SessionTable | None) -> None:
     """Write as `saveAsTable` does: into the table of a name, created if there is none."""
     location = write.options.get("path", "")
     if place is None and location and write.mode == OVERWRITE and has_table(write.spark, location):
@@ -146,7 +146,7 @@ def save_to_name(write: FrameWrite, name: str, place: CataloguedTable | None) ->
     _write_rows(write, open_existing(write, name, place), name)
 
 
-def open_existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
+def open_existing(write: FrameWrite, name: str, place: SessionTable) -> Handle:
     """Open the existing table of a name."""
     shown = name if place.name else place.location
     return Handle(write.spark, open_table(write.spark, place.location, name=shown), name=place.name)

@@ -30,7 +30,7 @@ from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
 from engine.expressions.types import is_cast_by_zone, sql_name
 from engine.spark.columns import from_spark_schema
-from engine.spark.jvm import frame_over, get_analysed_plan, scala_seq, sql_package
+from engine.spark.jvm import frame_over, get_analyzed_plan, scala_seq, sql_package
 from engine.spark.session import bypass_routing, check_is_spark, is_in_utc, is_remote
 
 _KEEP_NAMES = frozenset(
@@ -305,7 +305,7 @@ def name_frame(frame: DataFrame, name: str) -> DataFrame:
         return frame.alias(short)
     catalyst = sql_package(session).catalyst
     identifier = catalyst.AliasIdentifier(short, scala_seq(qualifier, session))
-    plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analysed_plan(frame))
+    plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analyzed_plan(frame))
     return frame_over(plan, session)
 
 
@@ -314,7 +314,7 @@ def aliases_of(frame: DataFrame) -> tuple[str, ...]:
     if is_remote(frame.sparkSession):
         inside: Any = frame
         return _read_remote_names(inside._plan)
-    return _read_classic_names(get_analysed_plan(frame))
+    return _read_classic_names(get_analyzed_plan(frame))
 
 
 def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's

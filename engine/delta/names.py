@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.expressions.literals import parse_timestamp
 from engine.log.segment import list_log_files
-from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quote_column
 from engine.spark.session import is_remote, plain_sql
+from engine.spark.session_catalog import SessionTable, find_table
 from engine.spark.statement_plan import name_parts
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalize_uri, open_store
 from engine.table import DeltaTable
 
 PROVIDERS = frozenset({"delta", "lake"})
@@ -92,7 +92,7 @@ def path_in(name: str, provider: str = "") -> str | None:
     return match[2].replace("``", "`") if match[1].lower() in providers else None
 
 
-def locate(spark: SparkSession, name: str) -> CataloguedTable:
+def locate(spark: SparkSession, name: str) -> SessionTable:
     """Return the Delta table of a name.
 
     Raises:
@@ -100,7 +100,7 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
     """
     path = path_in(name)
     if path is not None:
-        return CataloguedTable("", "PATH", path, "delta")
+        return SessionTable("", "PATH", path, "delta")
     table = find_table(spark, name)
     if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(name)
@@ -128,10 +128,10 @@ def name_sql(parts: Sequence[str]) -> str:
     return ".".join(map(quote_column, parts))
 
 
-def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | None:
+def find_delta(spark: SparkSession, parts: Sequence[str]) -> SessionTable | None:
     """Return the Delta table of a name's parts; None if there is none."""
     if len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]:
-        return CataloguedTable("", "PATH", parts[1], "delta")
+        return SessionTable("", "PATH", parts[1], "delta")
     table = find_table(spark, ".".join(map(quote_column, parts)))
     if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         return None
@@ -155,9 +155,9 @@ def default_location(spark: SparkSession, name: str) -> str:
 
 
 def uses_delta_spark(spark: SparkSession) -> bool:
-    """Whether delta-spark's catalogue serves the session."""
-    catalogue = spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""
-    return "delta" in catalogue.lower()
+    """Whether delta-spark's catalog serves the session."""
+    catalog = spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""
+    return "delta" in catalog.lower()
 
 
 def open_table(
@@ -169,7 +169,7 @@ def open_table(
         NotADeltaTableError: there is none; the message has `name` if it is given.
         HadoopOptionError: an option is not one of a file system.
     """
-    uri = normalise_uri(path)
+    uri = normalize_uri(path)
     stores = storage_options(spark, uri, options or {})
     try:
         return DeltaTable.open(uri, stores, allowed_roots=reachable_roots(uri))
@@ -179,7 +179,7 @@ def open_table(
 
 def explain_missing(spark: SparkSession, path: str) -> NotADeltaTableError:
     """Return the error for a path in a statement that is not a Delta table."""
-    uri = normalise_uri(path)
+    uri = normalize_uri(path)
     if find_table_above(spark, path) is not None:
         return PartialWriteError(path)
     files = open_store(uri, storage_options(spark, uri, {})).list_all()
@@ -188,7 +188,7 @@ def explain_missing(spark: SparkSession, path: str) -> NotADeltaTableError:
 
 def find_table_above(spark: SparkSession, path: str) -> str | None:
     """Return the location of the table whose directory a path is inside of; None if there is none."""
-    uri = normalise_uri(path)
+    uri = normalize_uri(path)
     scheme, separator, rest = uri.partition("://")
     prefix, names = (f"{scheme}://", rest.split("/")) if separator else ("", uri.split("/"))
     options = storage_options(spark, uri, {})

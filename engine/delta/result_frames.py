@@ -17,10 +17,10 @@ from engine.delta.names import parts_of
 from engine.operations.result import OperationResult
 from engine.protocol.features import list_supported_features
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import CataloguedTable
 from engine.spark.columns import to_spark_type
 from engine.spark.jvm import empty_frame
 from engine.spark.session import is_remote
+from engine.spark.session_catalog import SessionTable
 from engine.spark.statement_plan import parse_expression
 from engine.table import DeltaTable
 
@@ -161,7 +161,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
 
 
 def description_frame(
-    spark: SparkSession, snapshot: Snapshot, table: CataloguedTable, *, extended: bool
+    spark: SparkSession, snapshot: Snapshot, table: SessionTable, *, extended: bool
 ) -> DataFrame:
     """Return a row for each column, each partition column, and then for further details."""
     rows: list[tuple[str, str, str | None]] = [
@@ -188,7 +188,7 @@ def description_frame(
     return spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
 
-def _name_details(table: CataloguedTable) -> dict[str, str]:
+def _name_details(table: SessionTable) -> dict[str, str]:
     """Return the parts of a table's name and its kind; without a name, its path."""
     *catalog, database, name = parts_of(table.name) if table.name else ("", "")
     if not name:

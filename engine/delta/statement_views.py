@@ -33,9 +33,9 @@ from engine.delta.table_reads import (
 from engine.errors import RequestError
 from engine.expressions.lexer import Token, tokenize
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import SESSION_CATALOGUE, find_permanent_view, find_table
 from engine.spark.columns import quote_column
-from engine.spark.jvm import analyse_as_view, column_of, frame_over, get_analysed_plan, iter_seq
+from engine.spark.jvm import analyze_as_view, column_of, frame_over, get_analyzed_plan, iter_seq
+from engine.spark.session_catalog import SESSION_CATALOG, find_permanent_view, find_table
 from engine.spark.statement_plan import (
     Java,
     NamedRelation,
@@ -72,7 +72,7 @@ class ViewCycleError(RequestError):
 
 
 class StatementViews:
-    """The views of one statement. They are dropped when it has been analysed."""
+    """The views of one statement. They are dropped when it has been analyzed."""
 
     def __init__(
         self, session: SparkSession, text: str = "", within: tuple[Java, ...] = ()
@@ -119,7 +119,7 @@ class StatementViews:
             database = parts[-2] if len(parts) > 1 else self._session.catalog.currentDatabase()
             short = database.lower(), parts[-1].lower()
             if short[0] not in alone:
-                qualifiers |= {short, (SESSION_CATALOGUE, *short)}
+                qualifiers |= {short, (SESSION_CATALOG, *short)}
         while index < len(tokens):
             length = _qualifier_length(tokens, index, qualifiers)
             if length:
@@ -176,9 +176,9 @@ class StatementViews:
         for relation, frame in zip(relations, frames, strict=True):
             name = self._qualify(relation.parts)
             if frame is not None:
-                rows = name_plan(self._session, get_analysed_plan(frame), name)
+                rows = name_plan(self._session, get_analyzed_plan(frame), name)
             elif self._within and relation.is_plain:
-                rows = get_analysed_plan(self._session.table(name_sql(name)))
+                rows = get_analyzed_plan(self._session.table(name_sql(name)))
             else:
                 continue
             resolved[relation.start, relation.end] = rows
@@ -205,7 +205,7 @@ class StatementViews:
         resolved = inner.resolve_relations(plan)
         if resolved is plan:
             return None
-        return frame_over(analyse_as_view(resolved, view, self._session), self._session)
+        return frame_over(analyze_as_view(resolved, view, self._session), self._session)
 
     def _qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the parts of a name; in a view, with the database in which it was created."""

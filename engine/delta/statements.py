@@ -47,10 +47,10 @@ from engine.delta.table_reads import expand_time_travel
 from engine.delta.table_statements import TABLE_STATEMENTS, Statements, clone, is_clone, write_rows
 from engine.errors import ConflictError, RequestError, StatementError
 from engine.operations.frame_sources import OutdatedFrameError
-from engine.spark.catalogue import find_permanent_view, find_table
 from engine.spark.jvm import empty_frame
 from engine.spark.scan.live_frames import live_reads_of
 from engine.spark.session import bypass_routing
+from engine.spark.session_catalog import find_permanent_view, find_table
 from engine.spark.statement_plan import (
     Arguments,
     Java,

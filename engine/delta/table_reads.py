@@ -44,7 +44,7 @@ from engine.spark.scan.live_tables import LiveTable
 from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.scan.scan_columns import declare_column, select_columns
 from engine.spark.session import engine_session, is_remote
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalize_uri
 from engine.table import DeltaTable
 
 Latest: TypeAlias = Callable[[DeltaTable], Snapshot]
@@ -154,7 +154,7 @@ def _read_partition(
     if root is None:
         return None
     table = table_at(spark, root, options)
-    fragment = normalise_uri(path).removeprefix(root).strip("/")
+    fragment = normalize_uri(path).removeprefix(root).strip("/")
     snapshot = latest(table)
     fields = {field.name: field for field in snapshot.partition_schema}
     tests = list[Expression]()

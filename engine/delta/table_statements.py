@@ -64,9 +64,9 @@ from engine.delta.table_reads import frame_of
 from engine.errors import RequestError
 from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate
-from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
+from engine.spark.session_catalog import SessionTable, find_table
 
 _OF_SPARK = frozenset(
     {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
@@ -236,7 +236,7 @@ def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     return nothing(spark)
 
 
-def _check_new_location(spark: SparkSession, place: CataloguedTable, location: str) -> None:
+def _check_new_location(spark: SparkSession, place: SessionTable, location: str) -> None:
     """Refuse to move a name to a location without a table, or to a table with other columns.
 
     Raises:

@@ -63,7 +63,7 @@ from engine.log.segment import list_log_files
 from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate as generate_manifest
 from engine.operations.result import OperationResult
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalize_uri, open_store
 from engine.table import DeltaTable as EngineTable
 from engine.transaction.observer import TransactionObserver
 
@@ -171,7 +171,7 @@ class DeltaTable:
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
         """Whether a Delta table is at a path, or around it, as at the directory of a partition."""
         try:
-            uri = normalise_uri(identifier)
+            uri = normalize_uri(identifier)
             store = open_store(uri, storage_options(sparkSession, uri, {}))
             return bool(list_log_files(store) or find_table_above(sparkSession, identifier))
         except EngineError:
@@ -419,7 +419,7 @@ class DeltaTable:
         check_properties(properties)
         spark, source = self._handle.spark, self._handle.table
         with delta_errors():
-            uri = normalise_uri(str(target))
+            uri = normalize_uri(str(target))
             stores, roots = storage_options(spark, uri, {}), reachable_roots(uri)
             store = open_store(uri, stores)
             table = EngineTable(store, allowed_roots=roots, storage_options=stores)

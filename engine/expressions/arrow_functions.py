@@ -54,13 +54,13 @@ def _strip(function: Callable[..., Value]) -> Operation:
     return run
 
 
-def _holds(vectorised: Callable[..., Value], one_by_one: Callable[[str, str], bool]) -> Operation:
+def _holds(vectorized: Callable[..., Value], one_by_one: Callable[[str, str], bool]) -> Operation:
     """Build a test for a part of a text, vectorized for a literal part."""
 
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
         text, part = (convert(v, t, STRING) for v, t in zip(values, types, strict=True))
         if isinstance(part, pa.Scalar) and part.is_valid and not isinstance(text, pa.Scalar):
-            return vectorised(text, part.as_py())
+            return vectorized(text, part.as_py())
         return rowwise(one_by_one, [text, part], pa.bool_())
 
     return run

@@ -380,7 +380,7 @@ class Execution:
             user_name=self.options.user_name,
         )
         outcome = txn.outcome
-        if outcome is not None and outcome.recognised:
+        if outcome is not None and outcome.recognized:
             self._drop_unnamed(outcome.version)
         committed = outcome is None or outcome.committed
         if not committed:
@@ -396,7 +396,7 @@ class Execution:
             metrics=dict((outcome and outcome.metrics) or metrics),
             resolved=tuple(outcome.resolved) if outcome else (),
             attempts=outcome.attempts if outcome else 1,
-            recognised=outcome.recognised if outcome else False,
+            recognized=outcome.recognized if outcome else False,
             versions=(version,) if committed else (),
         )
 

@@ -16,12 +16,12 @@ from engine.operations.execution import Execution
 from engine.schema.types import StructType
 from engine.schema.write_errors import RepeatedColumnError
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
 from engine.spark.own_columns import move_to_session
 from engine.spark.scan.live_frames import TableRead, files_of, live_reads_of, pin_versions, reads_of
 from engine.spark.scan.live_tables import LiveTable
 from engine.spark.session import is_in_utc
+from engine.spark.session_catalog import places_in
 from engine.spark.sources import SourceRows
 from engine.spark.write.shape import cast_in_session
 from engine.storage.uri import real_place

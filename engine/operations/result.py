@@ -104,7 +104,7 @@ class OperationResult:
             counts its conflict as one.
         plan: the plan of a dry run.
         message: a sentence for people, "" for none.
-        recognised: the commit had landed in an earlier run of the same job.
+        recognized: the commit had landed in an earlier run of the same job.
         versions: all committed versions, in order.
         follow_up: the operation run after it, if the table or the command requested one.
     """
@@ -115,7 +115,7 @@ class OperationResult:
     attempts: int = 0
     plan: Plan | None = None
     message: str = ""
-    recognised: bool = False
+    recognized: bool = False
     versions: tuple[int, ...] = ()
     follow_up: FollowUp | None = None
 

@@ -441,7 +441,7 @@ def _find_earlier_result(
 def _result_of(own: LogCommit) -> OperationResult:
     metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}
     return OperationResult(
-        own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED
+        own.version, metrics, recognized=True, versions=(own.version,), message=_LANDED
     )
 
 

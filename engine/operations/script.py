@@ -141,7 +141,7 @@ def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> O
         attempts=sum(result.attempts for result in results),
         plan=_plan(plans) if plans else None,
         message=f"{sentence[:1].upper()}{sentence[1:]}" if not plans else "",
-        recognised=bool(results) and all(result.recognised for result in results),
+        recognized=bool(results) and all(result.recognized for result in results),
         versions=tuple(version for result in results for version in result.versions),
     )
 

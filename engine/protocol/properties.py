@@ -152,7 +152,7 @@ def constraint_name(key: str) -> str | None:
     return key[len(CONSTRAINT_PREFIX) :] if is_constraint else None
 
 
-def normalise_value(key: str, text: str) -> str:
+def normalize_value(key: str, text: str) -> str:
     """Return an enumerated property's value in canonical spelling; any other unchanged."""
     if key not in _ENUMERATED:
         return text

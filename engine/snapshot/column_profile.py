@@ -12,7 +12,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.traits import columns_of
 from engine.snapshot.bounded_rows import PERSON_BATCH_BYTES
 from engine.snapshot.reader import iter_file
-from engine.snapshot.row_pairs import normalise_floats
+from engine.snapshot.row_pairs import normalize_floats
 from engine.snapshot.snapshot import Snapshot
 
 _BATCH_ROWS = 65_536
@@ -107,7 +107,7 @@ class _Sums:
     def _remember(self, values: Any) -> None:  # noqa: ANN401 - an array of any type
         if not len(values):
             return
-        distinct = normalise_floats(values).unique()
+        distinct = normalize_floats(values).unique()
         if bounds := _bounds(distinct):
             self._bounds = [pa.concat_arrays([*self._bounds, bounds])]
         if self._counts_distinct:

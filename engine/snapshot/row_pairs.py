@@ -46,7 +46,7 @@ def occurrences(numbers: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def normalise_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def normalize_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Normalize zeros and NaNs as Spark groups them; Arrow compares their bits."""
     if not pa.types.is_floating(array.type):
         return array
@@ -55,7 +55,7 @@ def normalise_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
 
 
 def _encode_values(array: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    encoded = normalise_floats(array).dictionary_encode()
+    encoded = normalize_floats(array).dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries()
         indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks], pa.int32())

@@ -153,7 +153,7 @@ def may_send(size: int, threshold: str, limit: str) -> bool:
     return most == 0 or 2 * size <= most
 
 
-def materialise_rows(frame: DataFrame) -> DataFrame:
+def materialize_rows(frame: DataFrame) -> DataFrame:
     """Compute the rows now, once.
 
     `rows_given_up` frees them. Outside of it, Spark frees them some time after the last reference.
@@ -167,7 +167,7 @@ def materialise_rows(frame: DataFrame) -> DataFrame:
 
 @contextmanager
 def rows_given_up() -> Iterator[None]:
-    """Free the rows of every `materialise_rows` inside: memory and disk of the executors."""
+    """Free the rows of every `materialize_rows` inside: memory and disk of the executors."""
     kept: list[DataFrame] = []
     token = _KEPT.set(kept)
     try:

@@ -48,7 +48,7 @@ from engine.spark.column_nodes import (
 )
 from engine.spark.columns import to_column, to_spark_type
 from engine.spark.connect_columns import connect_nodes
-from engine.spark.jvm import get_analysed_plan, iter_seq
+from engine.spark.jvm import get_analyzed_plan, iter_seq
 from engine.spark.own_columns import OwnColumn, no_rows
 from engine.spark.scan.live_frames import has_subqueries
 from engine.spark.session import ENGINE_TERMS, has_engine_terms, is_in_utc, is_remote
@@ -401,7 +401,7 @@ def _has(frame: DataFrame, node: AttributeNode) -> bool:
     if is_remote(frame.sparkSession):
         inside: Any = frame
         return node.key in _plan_ids(inside._plan)
-    output = get_analysed_plan(frame).output()
+    output = get_analyzed_plan(frame).output()
     return any(attribute.exprId().id() == node.key for attribute in iter_seq(output))
 
 

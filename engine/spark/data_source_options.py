@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import IllegalOptionError, PathOutsideRootError, RequestError
 from engine.snapshot.stream_log import StreamLimits
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalize_uri
 
 STORAGE_PREFIX = "storage."
 DEFAULT_MAX_FILES = 1000
@@ -100,11 +100,11 @@ def _table_uri(path: str, roots: Iterable[str]) -> str:
             "or start(…), or use engine.delta.DeltaTable.forName(spark, name).toDF()."
         )
         raise RequestError(msg, remedy, field="path")
-    uri = normalise_uri(path)
+    uri = normalize_uri(path)
     if uri.startswith("memory://"):
         msg = f"{uri} is in the memory of another process, which Spark's workers cannot read."
         raise RequestError(msg, "Use a table on disk or in an object store.", field="path")
-    allowed = [normalise_uri(root) for root in roots]
+    allowed = [normalize_uri(root) for root in roots]
     if allowed and not any(
         uri == root or uri.startswith(f"{root.rstrip('/')}/") for root in allowed
     ):

@@ -26,7 +26,7 @@ from engine.errors import (
     StorageError,
 )
 from engine.schema.write_errors import row_breaks
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalize_uri
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """Exceptions of Spark calls: its own errors, and those of a connection to a dead JVM."""
@@ -344,7 +344,7 @@ def _file_in(causes: Iterable[Cause]) -> str | None:
     text = "\n".join(cause.text for cause in causes)
     path = next((named[1] for pattern in _FILE if (named := pattern.search(text))), None)
     try:
-        return None if path is None else normalise_uri(path)
+        return None if path is None else normalize_uri(path)
     except EngineError:
         return path
 

@@ -17,22 +17,22 @@ _kept: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 _MOST_KEPT = 1024
 
 
-def get_analysed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
+def get_analyzed_plan(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
     """Return a frame's plan with every name resolved."""
     inside: Any = frame
     return inside._jdf.queryExecution().analyzed()
 
 
 def frame_over(plan: Any, session: SparkSession) -> DataFrame:  # noqa: ANN401
-    """Return an analysed plan as a frame of a session; resolved names stay resolved."""
+    """Return an analyzed plan as a frame of a session; resolved names stay resolved."""
     inside: Any = session
     context: SparkContext = inside.sparkContext
     of_rows = keep_in_jvm(context, "Dataset", lambda: sql_package(session).classic.Dataset.ofRows)
     return DataFrame(of_rows(inside._jsparkSession, plan), session)
 
 
-def analyse_as_view(plan: Any, view: Any, session: SparkSession) -> Any:  # noqa: ANN401
-    """Return a plan analysed under the settings at a permanent view's creation, as Spark does.
+def analyze_as_view(plan: Any, view: Any, session: SparkSession) -> Any:  # noqa: ANN401
+    """Return a plan analyzed under the settings at a permanent view's creation, as Spark does.
 
     A copy of the session has them: other threads use the session meanwhile.
     """

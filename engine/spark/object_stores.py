@@ -70,7 +70,7 @@ def hadoop_options(root: str, storage_options: Mapping[str, str]) -> dict[str, s
     of two sets of options for one bucket Spark uses the first.
 
     Args:
-        root: the table's normalised location.
+        root: the table's normalized location.
         storage_options: those of the engine's store; missing ones come from the environment by the
             same names.
 

@@ -15,7 +15,7 @@ from engine.expressions.scope import Relation
 from engine.expressions.traits import spark_expressions
 from engine.expressions.tree import Expression, SparkExpression
 from engine.spark.columns import column, quote_column, to_spark_type
-from engine.spark.jvm import frame_over, get_analysed_plan
+from engine.spark.jvm import frame_over, get_analyzed_plan
 from engine.spark.session import is_remote
 
 _SIDES = {"target", "source"}
@@ -102,7 +102,7 @@ def move_to_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     """Return the rows as a frame of another session of this application, with names resolved."""
     if is_remote(session) or frame.sparkSession is session:
         return frame
-    return frame_over(get_analysed_plan(frame), session)
+    return frame_over(get_analyzed_plan(frame), session)
 
 
 def resolve_in_session(

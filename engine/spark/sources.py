@@ -41,7 +41,7 @@ from engine.storage.text_files import (
     iter_csv,
     iter_lines,
 )
-from engine.storage.uri import normalise_uri, open_store
+from engine.storage.uri import normalize_uri, open_store
 
 PIECE_BYTES = 32 * 1024 * 1024
 
@@ -314,7 +314,7 @@ def _paths(files: Sequence[TextFile]) -> list[str]:
 
 def _list_files(source: FileSource, storage_options: Mapping[str, str]) -> list[TextFile]:
     """List the file at a URI, or all visible files below it."""
-    root = normalise_uri(source.uri)
+    root = normalize_uri(source.uri)
     parent, name = posixpath.split(root)
     try:
         single = open_store(parent, storage_options).stat(name)

@@ -47,7 +47,7 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> St
     Raises:
         UnsupportedSchemeError: no store serves the URI's scheme.
     """
-    root = normalise_uri(uri)
+    root = normalize_uri(uri)
     scheme = root.partition("://")[0] if "://" in root else ""
     if not scheme:
         return LocalStore(root)
@@ -62,14 +62,14 @@ def open_beside(store: Store, root: str) -> Store:
     Raises:
         UnsupportedSchemeError: no store serves the root's scheme.
     """
-    same = normalise_uri(root).partition("://")[0] == store.root.partition("://")[0]
+    same = normalize_uri(root).partition("://")[0] == store.root.partition("://")[0]
     return open_store(
         root, store.storage_options if same and isinstance(store, ObjectStore) else {}
     )
 
 
-def normalise_uri(uri: str) -> str:
-    """Normalise a URI: an absolute path for local files, else `scheme://authority/path`.
+def normalize_uri(uri: str) -> str:
+    """Normalize a URI: an absolute path for local files, else `scheme://authority/path`.
 
     Raises:
         UnsupportedSchemeError: no store here serves the URI's scheme.
@@ -97,7 +97,7 @@ def normalise_uri(uri: str) -> str:
 
 def real_place(uri: str) -> str:
     """Return a location's canonical name; on a local disk symbolic links are resolved."""
-    root = normalise_uri(uri)
+    root = normalize_uri(uri)
     return root if "://" in root else os.path.realpath(root)
 
 
@@ -153,7 +153,7 @@ def _no_place(text: str) -> RequestError:
 
 def local_path(uri: str) -> Path | None:
     """Return the directory of a local table, None for a remote one."""
-    root = normalise_uri(uri)
+    root = normalize_uri(uri)
     return None if "://" in root else Path(root)
 
 
@@ -177,7 +177,7 @@ def resolve_log_path(
     below = _relative_path(root, target)
     if below is not None:
         return ResolvedPath(root, below, inside=True)
-    for allowed in map(normalise_uri, allowed_roots):
+    for allowed in map(normalize_uri, allowed_roots):
         below = _relative_path(allowed, target)
         if below is not None:
             return ResolvedPath(allowed, below, inside=False)

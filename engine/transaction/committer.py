@@ -62,68 +62,6 @@ from engine.transaction.staged_files import (
 )
 from engine.transaction.validation import RowResolver, validate
 
-_LONGEST_WAIT_S = 1.0
-"""Time limit of a wait: two threads waiting for each other then continue and race."""
-_LONGEST_TURN_S = 60.0
-"""Time limit of a turn: an interrupted thread may never leave its turn."""
-
-
-class _Queue:
-    """The threads waiting for a turn at a table.
-
-    `left` counts the finished turns, `since_s` is the time the last one began or ended.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.left = 0
-        self.since_s = monotonic()
-
-
-_QUEUES = [_Queue() for _ in range(256)]
-
-
-class Turn:
-    """The turn at one table: taken when it is needed, and left in the end."""
-
-    def __init__(self, root: str) -> None:
-        self._place = hash(root) % len(_QUEUES)
-        self._queue = _QUEUES[self._place]
-        self._left_before = self._queue.left
-        self._is_held = False
-
-    def take(self) -> bool:
-        """Take the turn; return whether another thread left it meanwhile and may have committed."""
-        self._is_held = self._queue.lock.acquire(timeout=_LONGEST_WAIT_S)
-        if self._is_held:
-            self._queue.since_s = monotonic()
-        elif monotonic() - self._queue.since_s > _LONGEST_TURN_S:
-            _QUEUES[self._place] = _Queue()
-        return not self._is_held or self._queue.left != self._left_before
-
-    def __enter__(self) -> "Turn":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_held:
-            self._queue.left += 1
-            self._queue.since_s = monotonic()
-            self._queue.lock.release()
-
-
-def _renew_locks() -> None:
-    """Reset the locks in a forked child, which lacks the threads that held them."""
-    _QUEUES[:] = [_Queue() for _ in _QUEUES]
-
-
-os.register_at_fork(after_in_child=_renew_locks)
-
-
 _FIRST_PAUSE_S = 0.05
 
 
@@ -163,11 +101,11 @@ class Committer:
         for attempts in range(1, self.limits.attempts + 1):
             try:
                 with Turn(self.store.root) as turn:
-                    own, ahead = self._meet_in_turn(txn, pending_commit, turn)
+                    own, rebased = self._check_winners_in_turn(txn, pending_commit, turn)
                     if own is not None:
-                        return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
-                    if ahead is not pending_commit:
-                        pending_commit, doubts = ahead, 0
+                        return self._recognize(own, rebased, attempts, landed_now=bool(doubts))
+                    if rebased is not pending_commit:
+                        pending_commit, doubts = rebased, 0
                     if pending_commit.is_empty:
                         return _nothing_to_commit(pending_commit, attempts)
                     attempt = self._prepare(pending_commit)
@@ -182,22 +120,22 @@ class Committer:
                 doubts = self._doubt_again(doubts, error, pending_commit)
         raise _max_retries_error(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
 
-    def _meet_in_turn(
-        self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: Turn
+    def _check_winners_in_turn(
+        self, txn: ObservedTransaction, pending_commit: PendingCommit, turn: "Turn"
     ) -> tuple[LogCommit | None, PendingCommit]:
         """Check winning commits and VACUUMs in turn, including commits landed while waiting."""
-        own, pending_commit = self._meet_vacuums(txn, pending_commit)
+        own, pending_commit = self._check_winners_and_vacuums(txn, pending_commit)
         if own is None and turn.take():
-            own, pending_commit = self._meet_vacuums(txn, pending_commit)
+            own, pending_commit = self._check_winners_and_vacuums(txn, pending_commit)
         return own, pending_commit
 
-    def _meet_vacuums(
+    def _check_winners_and_vacuums(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[LogCommit | None, PendingCommit]:
         """Check winning commits, and wait for VACUUMs that may delete staged files."""
         pauses = pauses_s()
         while True:
-            own, pending_commit = self._meet_winners(txn, pending_commit)
+            own, pending_commit = self._check_winners(txn, pending_commit)
             version = (
                 None if own else self.files.find_conflicting_vacuum(pending_commit.current.actions)
             )
@@ -208,7 +146,7 @@ class Committer:
                 raise VacuumUnderWayError(pending_commit.after.table, version)
             self.clock.pause(pause)
 
-    def _meet_winners(
+    def _check_winners(
         self, txn: ObservedTransaction, pending_commit: PendingCommit
     ) -> tuple[LogCommit | None, PendingCommit]:
         """Check the winning commits since the last check, in order, until one is the pending commit itself."""
@@ -220,16 +158,16 @@ class Committer:
             for conflict in passed.resolved[len(pending_commit.resolved) :]:
                 self.observer.conflict_resolved(txn, conflict)
             pending_commit = replace(passed, winner_tip=Tip.from_commit(commit))
-            self.files.meet(commit)
+            self.files.note_commit(commit)
         return None, pending_commit
 
-    def _recognise(
+    def _recognize(
         self, own: LogCommit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
     ) -> CommitOutcome:
         """Return the outcome of its own commit in the log, checked first if just written."""
         if landed_now:
             check_landed(self.store, own.version)
-        return _build_recognised_outcome(own, pending_commit, attempts)
+        return _build_recognized_outcome(own, pending_commit, attempts)
 
     def _prepare(self, pending_commit: PendingCommit) -> Attempt:
         """Prepare the next version's actions; write the files required by rebasing."""
@@ -334,11 +272,11 @@ def _build_outcome(attempt: Attempt, pending_commit: PendingCommit, attempts: in
     )
 
 
-def _build_recognised_outcome(
+def _build_recognized_outcome(
     own: LogCommit, pending_commit: PendingCommit, attempts: int
 ) -> CommitOutcome:
     return CommitOutcome(
-        own.version, own.timestamp_ms, attempts, pending_commit.resolved, recognised=True
+        own.version, own.timestamp_ms, attempts, pending_commit.resolved, recognized=True
     )
 
 
@@ -376,3 +314,65 @@ def _max_retries_error(
         "written."
     )
     return MaxCommitRetriesError(what, "Run it when fewer writers are active.")
+
+
+_LONGEST_WAIT_S = 1.0
+"""Time limit of a wait: two threads waiting for each other then continue and race."""
+_LONGEST_TURN_S = 60.0
+"""Time limit of a turn: an interrupted thread may never leave its turn."""
+
+
+class _Queue:
+    """The threads waiting for a turn at a table.
+
+    `left` counts the finished turns, `since_s` is the time the last one began or ended.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.left = 0
+        self.since_s = monotonic()
+
+
+_QUEUES = [_Queue() for _ in range(256)]
+
+
+class Turn:
+    """The turn at one table: taken when it is needed, and left in the end."""
+
+    def __init__(self, root: str) -> None:
+        self._place = hash(root) % len(_QUEUES)
+        self._queue = _QUEUES[self._place]
+        self._left_before = self._queue.left
+        self._is_held = False
+
+    def take(self) -> bool:
+        """Take the turn; return whether another thread left it meanwhile and may have committed."""
+        self._is_held = self._queue.lock.acquire(timeout=_LONGEST_WAIT_S)
+        if self._is_held:
+            self._queue.since_s = monotonic()
+        elif monotonic() - self._queue.since_s > _LONGEST_TURN_S:
+            _QUEUES[self._place] = _Queue()
+        return not self._is_held or self._queue.left != self._left_before
+
+    def __enter__(self) -> "Turn":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_held:
+            self._queue.left += 1
+            self._queue.since_s = monotonic()
+            self._queue.lock.release()
+
+
+def _renew_locks() -> None:
+    """Reset the locks in a forked child, which lacks the threads that held them."""
+    _QUEUES[:] = [_Queue() for _ in _QUEUES]
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -60,16 +60,16 @@ class CommitOutcome:
     """The known outcome of a commit.
 
     `version` is the landed version or, if nothing was staged (`committed` is false), the version
-    the transaction was validated against. `recognised` means that it had landed before: version and
+    the transaction was validated against. `recognized` means that it had landed before: version and
     time are the original ones. `timestamp_ms` is the in-commit timestamp if enabled. `metrics` are
-    the operation's, as committed or as they would have been; empty if recognised.
+    the operation's, as committed or as they would have been; empty if recognized.
     """
 
     version: int
     timestamp_ms: int
     attempts: int
     resolved: tuple[ResolvedConflict, ...] = ()
-    recognised: bool = False
+    recognized: bool = False
     committed: bool = True
     metrics: Mapping[str, Any] = field(default_factory=dict)
 

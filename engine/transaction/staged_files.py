@@ -53,7 +53,7 @@ class VacuumsUnderWay:
 
     _under_way: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def meet(self, commit: LogCommit) -> None:
+    def note_commit(self, commit: LogCommit) -> None:
         """Process a winning commit, which may start or end a VACUUM."""
         if commit.operation == VACUUM_START:
             self._under_way[_key(commit)] = commit.version, _takes_before_ms(commit)
@@ -171,10 +171,10 @@ class StagedFileCheck:
             raise StagedFilesGoneError(self._store.root, missing, len(paths))
         self._seen_s = now_s
 
-    def meet(self, commit: LogCommit) -> None:
+    def note_commit(self, commit: LogCommit) -> None:
         """Process a winning commit: after a VACUUM's, the next check covers all files."""
         if commit.operation in (VACUUM_START, VACUUM_END):
-            self._vacuums.meet(commit)
+            self._vacuums.note_commit(commit)
             self._seen_s = None
 
     def find_conflicting_vacuum(self, actions: Sequence[Action]) -> int | None:

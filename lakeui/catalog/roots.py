@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from django.conf import settings
 
 from engine.errors import PathOutsideRootError, UnsupportedSchemeError
-from engine.storage.uri import local_path, normalise_uri
+from engine.storage.uri import local_path, normalize_uri
 
 
 def check_table_uri(uri: str, field: str = "table") -> str:
@@ -66,7 +66,7 @@ def _resolve_under_roots(uri: str, roots: Iterable[str], variable: str) -> str:
 
 def _real(uri: str) -> str:
     try:
-        place = normalise_uri(uri)
+        place = normalize_uri(uri)
         path = local_path(place)
         return place if path is None else str(path.resolve())
     except (OSError, RuntimeError, ValueError) as error:

@@ -14,7 +14,7 @@ class Job(models.Model):
     """A piece of work on one table. The row decides; the broker's message is a wake-up.
 
     `fence` grows with every lease; a worker with a stale fence may not write to the row. `txn_id`
-    is drawn here, once, so that every attempt recognises its own commit.
+    is drawn here, once, so that every attempt recognizes its own commit.
 
     `also_changes` are the other tables changed by the steps of a script: `writers` fills it, and
     answers who changes a table.

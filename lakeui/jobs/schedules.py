@@ -289,11 +289,11 @@ def _save_named(schedule: Schedule, changed: Collection[str] | None = None) -> N
 
 def _fields(cron: str) -> dict[str, str]:
     fields = dict(zip(_CRON_FIELDS, cron.split(), strict=True))
-    days = (_normalise_sunday(part) for part in fields["day_of_week"].split(","))
+    days = (_normalize_sunday(part) for part in fields["day_of_week"].split(","))
     return fields | {"day_of_week": ",".join(days)}
 
 
-def _normalise_sunday(days: str) -> str:
+def _normalize_sunday(days: str) -> str:
     """Return a day of the week, or a span, with Sunday as 0: other programs also use 7."""
     if days == "7":
         return "0"
@@ -379,7 +379,7 @@ def latest_runs(
     return by_schedule
 
 
-def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
+def neighbors(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
     """Return other schedules of the same table that fire within the hour: one query."""
     due = [
         schedule for schedule in schedules if schedule.enabled and schedule.next_due_at is not None

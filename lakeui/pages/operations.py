@@ -1,4 +1,4 @@
-"""Names and colours of operations, and a version's description."""
+"""Names and colors of operations, and a version's description."""
 
 import json
 from collections.abc import Callable, Mapping

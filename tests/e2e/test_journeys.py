@@ -53,7 +53,7 @@ def test_a_link_signs_in_once_and_a_password_after_it(page, story):
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
-def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(overview_page):
+def test_from_a_search_to_a_version_and_its_neighbors_by_keys_alone(overview_page):
     page, keyboard = overview_page, Keyboard(overview_page)
     keyboard.keys("/")
     page.keyboard.type("sales.orders v4797")

@@ -359,7 +359,7 @@ CONFLICT_RULES = (
         " if last else pending_commit.past(WinningCommit.from_commit(commit))",
     ),
     Mutation(
-        "nobody recognises himself",
+        "nobody recognizes himself",
         "transaction/log_tail.py",
         "return commit.commit_info is not None and commit.commit_info.txn_id == txn_id",
         "return False",

@@ -26,12 +26,12 @@ NEEDS_SPARK = c.Optimize | c.Reorg | c.InsertSelect | c.ReplaceWhere | c.Overwri
 @pytest.mark.parametrize("seed", one_in(2, range(SEEDS)))
 def test_a_history_without_spark_ends_as_the_model_says(seed: int, tmp_path: Path):
     history = _small(align_executors(generate(seed, most=8)))
-    modelled, played = play(history), play_on_spark(history, None, str(tmp_path / "t"))
+    modeled, played = play(history), play_on_spark(history, None, str(tmp_path / "t"))
     check(played)
     if history.setup.vectors:  # without them files decide, and each writes others
-        assert _list_landed(played) == _list_landed(modelled)
-        assert state_of(played.table.snapshot()) == state_of(modelled.table.snapshot())
-    forget(modelled)
+        assert _list_landed(played) == _list_landed(modeled)
+        assert state_of(played.table.snapshot()) == state_of(modeled.table.snapshot())
+    forget(modeled)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 6))

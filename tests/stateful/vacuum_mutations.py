@@ -121,13 +121,13 @@ VACUUM_RULES = (
     Mutation(
         "a VACUUM that came first is no reason to look again",
         "transaction/staged_files.py",
-        "            self._vacuums.meet(commit)\n            self._seen_s = None\n",
-        "            self._vacuums.meet(commit)\n",
+        "            self._vacuums.note_commit(commit)\n            self._seen_s = None\n",
+        "            self._vacuums.note_commit(commit)\n",
     ),
     Mutation(
         "a VACUUM that may take what is staged is not waited for",
         "transaction/staged_files.py",
-        "            self._vacuums.meet(commit)\n",
+        "            self._vacuums.note_commit(commit)\n",
         "",
     ),
     Mutation(

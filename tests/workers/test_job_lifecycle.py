@@ -151,7 +151,7 @@ def test_a_worker_killed_before_its_commit_leaves_a_job_that_runs_again_once(tab
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
 
-def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognises_it(table, start_worker):
+def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognizes_it(table, start_worker):
     job = Job(table=table, kind="set_properties", parameters={"properties": {"team": "sales"}})
     job.queue, job.base_version, job.attempts = "light", 0, 1
     job.save(force_insert=True)
@@ -163,7 +163,7 @@ def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognises_it(table,
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
 
-def test_a_landed_command_that_no_longer_fits_its_table_is_recognised(table, start_worker):
+def test_a_landed_command_that_no_longer_fits_its_table_is_recognized(table, start_worker):
     uri, column = table.uri, DeltaTable.open(table.uri).snapshot().schema.names[0]
     run(SetProperties(properties={"delta.columnMapping.mode": "name"}), DeltaTable.open(uri), None)
     job = Job(table=table, kind="alter_rename_column")

@@ -165,7 +165,7 @@ def combine_results(
         metrics=metrics,
         resolved=tuple(row_resolution for result in results for row_resolution in result.resolved),
         attempts=sum(result.attempts for result in results),
-        recognised=all(result.recognised for result in results),
+        recognized=all(result.recognized for result in results),
         versions=tuple(version for result in results for version in result.versions),
     )
 

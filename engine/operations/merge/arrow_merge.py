@@ -18,8 +18,8 @@ from engine.commands.merge import (
     DELETE,
     MATCHED,
     NOT_MATCHED,
-    AnalysedClause,
-    AnalysedMerge,
+    AnalyzedClause,
+    AnalyzedMerge,
 )
 from engine.expressions.evaluate import find_matches
 from engine.expressions.tree import Expression
@@ -74,7 +74,7 @@ class ArrowMerge:
         candidates: the target's files with rows the MERGE may read.
     """
 
-    merge: AnalysedMerge
+    merge: AnalyzedMerge
     source: pa.Table
     candidates: Sequence[AddFile]
 
@@ -254,7 +254,7 @@ class MergeRowsByArrow:
             left = left[~mask]
         return chosen
 
-    def _clauses_of(self, when: str) -> list[tuple[int, AnalysedClause]]:
+    def _clauses_of(self, when: str) -> list[tuple[int, AnalyzedClause]]:
         clauses = enumerate(self._work.merge.clauses)
         return [(number, clause) for number, clause in clauses if clause.when == when]
 
@@ -317,7 +317,7 @@ def _add_null_row_ids(rows: pa.Table) -> pa.Table:
     return rows.append_column(ROW_ID, none).append_column(ROW_COMMIT_VERSION, none)
 
 
-def _qualify_assignments(clause: AnalysedClause) -> dict[tuple[str, ...], Expression]:
+def _qualify_assignments(clause: AnalyzedClause) -> dict[tuple[str, ...], Expression]:
     return {path: qualify_source(value) for path, value in clause.assignments.items()}
 
 

@@ -19,8 +19,8 @@ from engine.commands.merge import (
     DELETE,
     MATCHED,
     NOT_MATCHED,
-    AnalysedClause,
-    AnalysedMerge,
+    AnalyzedClause,
+    AnalyzedMerge,
     Merge,
 )
 from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
@@ -74,7 +74,7 @@ from engine.spark.collection import (
     MOST_BYTES,
     FrameSize,
     collect_rows,
-    materialise_rows,
+    materialize_rows,
     size_of_all,
 )
 from engine.spark.columns import column
@@ -107,7 +107,7 @@ _MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 class MergeCounts:
     """Row counts of a MERGE: source rows, inserted rows, and rows per clause."""
 
-    clauses: tuple[AnalysedClause, ...]
+    clauses: tuple[AnalyzedClause, ...]
     source_rows: int
     inserted_rows: int
     by_clause: Mapping[int, int]
@@ -176,13 +176,13 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         )
     reading = _read(command, execution, txn, snapshot)
     execution.report_finding(f"{reading.source_count:,} rows", READ_SOURCE)
-    materialised = monotonic()
+    materialized = monotonic()
     merged, terms = _merge_in_process(reading) or _merge_in_spark(reading)
     txn.stage(*terms.changes_from(snapshot), *merged.written.adds, *merged.changes)
     times = {
         "executionTimeMs": round((monotonic() - started) * 1000),
-        "materializeSourceTimeMs": round((materialised - started) * 1000),
-        "scanTimeMs": round((merged.scanned - materialised) * 1000),
+        "materializeSourceTimeMs": round((materialized - started) * 1000),
+        "scanTimeMs": round((merged.scanned - materialized) * 1000),
         "rewriteTimeMs": round((monotonic() - merged.scanned) * 1000),
     }
     clauses = reading.merge.clauses
@@ -195,7 +195,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
 
 
 def _check_sums(
-    snapshot: Snapshot, source_count: int, clauses: Sequence[AnalysedClause], merged: MergeChanges
+    snapshot: Snapshot, source_count: int, clauses: Sequence[AnalyzedClause], merged: MergeChanges
 ) -> None:
     """Check the counts of rows found on both sides against the rows written.
 
@@ -223,7 +223,7 @@ class _SourceReading:
     snapshot: Snapshot
     tables: QueryTables
     terms: WriteTerms
-    merge: AnalysedMerge
+    merge: AnalyzedMerge
     source_count: int
     arrow: pa.Table | None = None
     frame: DataFrame | None = None
@@ -233,16 +233,16 @@ class _SourceReading:
         self, bounds_of: Callable[[Sequence[Expression]], Bounds], matcher: _MatcherOf
     ) -> list[AddFile]:
         """Register the reads of the target and choose its files."""
-        analysed, txn = self.merge, self.txn
-        ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, bounds_of)
-        stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
+        analyzed, txn = self.merge, self.txn
+        ranges = [] if analyzed.reads_whole_target else source_ranges(analyzed.on, bounds_of)
+        stated = [part for part in split_conjuncts(analyzed.target_condition()) if part != TRUE]
         condition = conjunction([*stated, *ranges])
         txn.read_where(None if condition == TRUE else condition)
-        obstacles = [why for test in analysed.conditions() if (why := row_obstacle(test))]
-        obstacles += [why for value in analysed.values() if (why := value_obstacle(value))]
+        obstacles = [why for test in analyzed.conditions() if (why := row_obstacle(test))]
+        obstacles += [why for value in analyzed.values() if (why := value_obstacle(value))]
         if obstacles:
             txn.use_files_alone(obstacles[0])
-        elif (reached := analysed.collect_by_source_conditions()) is not None:
+        elif (reached := analyzed.collect_by_source_conditions()) is not None:
             txn.match_rows_with(matcher(reached))
         files = self.snapshot.add_files(None if condition == TRUE else condition)
         self.execution.chose(len(files), self.snapshot)
@@ -260,9 +260,9 @@ def _read(
         need_spark(execution, CannotEvaluateError(many))
     elif at_hand is not None and execution.options.in_process_bytes:
         rows, schema = at_hand
-        terms, analysed = analyse_merge(command, execution, terms, schema, tables)
+        terms, analyzed = analyze_merge(command, execution, terms, schema, tables)
         return _SourceReading(
-            command, execution, txn, snapshot, tables, terms, analysed, rows.num_rows, rows
+            command, execution, txn, snapshot, tables, terms, analyzed, rows.num_rows, rows
         )
     return _read_by_spark(command, execution, txn, snapshot)
 
@@ -275,19 +275,19 @@ def _read_by_spark(
         incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
         if txn.has_read:  # rows missing from the source need not join anything
             txn.use_files_alone(READS_TARGET)
-        terms, analysed = analyse_merge(command, execution, terms, incoming.schema, tables)
-        analysed, frame = compute_source_columns(analysed, incoming.frame)
+        terms, analyzed = analyze_merge(command, execution, terms, incoming.schema, tables)
+        analyzed, frame = compute_source_columns(analyzed, incoming.frame)
         if frame is not incoming.frame:
             register_reads(execution, frame, txn)
             frame = pin_tables(execution, frame)
         numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-        source = materialise_rows(numbered)
+        source = materialize_rows(numbered)
         size = size_of_all(source)
         few = size.rows <= MOST_SOURCE_ROWS and size.bytes_of() <= MOST_BYTES
         is_here = few and bool(execution.options.in_process_bytes)
         arrow = collect_rows(source.drop(SOURCE_ROW)) if is_here else None
     return _SourceReading(
-        command, execution, txn, snapshot, tables, terms, analysed, size.rows, arrow, source, size
+        command, execution, txn, snapshot, tables, terms, analyzed, size.rows, arrow, source, size
     )
 
 
@@ -328,9 +328,9 @@ def _plan_in_process(
     if source is None:
         return None
     rows, schema = source
-    changed, analysed = analyse_merge(command, execution, terms, schema, tables)
+    changed, analyzed = analyze_merge(command, execution, terms, schema, tables)
     reading = _SourceReading(
-        command, execution, txn, snapshot, tables, changed, analysed, rows.num_rows, rows
+        command, execution, txn, snapshot, tables, changed, analyzed, rows.num_rows, rows
     )
     return _arrow_merge(reading)
 
@@ -429,7 +429,7 @@ def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
     merging.terms = merging.terms.record_identity_marks(marked)
     if actions is not None and touched:
         if merging.snapshot.properties.enable_change_data_feed or rows.asks_for_values:
-            rows, actions = rows.materialise_values(merging.target(touched), actions)
+            rows, actions = rows.materialize_values(merging.target(touched), actions)
             merging.rows = rows
         if rows.carried is not None:
             frames.append(rows.build_images_from_pairs(actions, kept=merging.kept))
@@ -438,7 +438,7 @@ def _write(merging: _MergeRun, matched: _MatchedActions) -> MergeChanges:
             frames.append(rows.images(target, actions, others=others, kept=merging.kept))
     inserted, unmatched = 0, None
     if inserts is not None:
-        inserts = materialise_rows(inserts)
+        inserts = materialize_rows(inserts)
         inserted, unmatched = _insert_counts(rows, inserts)
         frames.append(_add_null_row_ids(inserts) if merging.kept else inserts)
     written = WriteOutput()
@@ -488,24 +488,24 @@ def _changes(
     return changes
 
 
-def analyse_merge(
+def analyze_merge(
     command: Merge, execution: Execution, terms: WriteTerms, source: StructType, tables: QueryTables
-) -> tuple[WriteTerms, AnalysedMerge]:
-    """Return the target's terms after the MERGE, and its analysed conditions and clauses.
+) -> tuple[WriteTerms, AnalyzedMerge]:
+    """Return the target's terms after the MERGE, and its analyzed conditions and clauses.
 
     Raises:
         EngineError: a name, type or clause is invalid.
     """
     if command.schema_evolution:
         terms = add_columns(terms, command.choose_new_columns(source))
-    analysed = command.analyse(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
-    for clause in analysed.clauses:
+    analyzed = command.analyze(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
+    for clause in analyzed.clauses:
         _check_clause(clause, terms.schema)
         _check_casts(clause, terms.schema, execution)
-    return terms, analysed
+    return terms, analyzed
 
 
-def _check_casts(clause: AnalysedClause, schema: StructType, execution: Execution) -> None:
+def _check_casts(clause: AnalyzedClause, schema: StructType, execution: Execution) -> None:
     """Refuse values of UPDATE SET * and INSERT * that the session's time zone would decide."""
     if execution.has_engine_terms or is_in_utc(execution.caller):
         return
@@ -517,7 +517,7 @@ def _check_casts(clause: AnalysedClause, schema: StructType, execution: Executio
             raise RequestError(what, remedy, field="source")
 
 
-def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
+def _check_clause(clause: AnalyzedClause, schema: StructType) -> None:
     inserts = clause.when == NOT_MATCHED
     check_assignments(schema, clause.assignments, clause_setting(clause), new_rows=inserts)
     if inserts:
@@ -562,7 +562,7 @@ def merge_metrics(
     }
 
 
-def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
+def merge_parameters(merge: AnalyzedMerge) -> dict[str, object]:
     """Build `operationParameters` under delta-spark's names."""
 
     def predicates(when: str) -> list[dict[str, str]]:

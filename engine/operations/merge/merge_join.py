@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.merge import AnalysedMerge, plain_equal_sides
+from engine.commands.merge import AnalyzedMerge, plain_equal_sides
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
 from engine.expressions.evaluate import evaluate_arrow, find_matches
@@ -213,7 +213,7 @@ def source_bounds(values: Sequence[Expression], source: pa.Table) -> Bounds:
     return bounds
 
 
-def check_columns(merge: AnalysedMerge, source: pa.Table) -> None:
+def check_columns(merge: AnalyzedMerge, source: pa.Table) -> None:
     """Refuse a source whose columns Arrow cannot find by name: it would read them as null.
 
     Raises:

@@ -17,8 +17,8 @@ from engine.commands.merge import (
     DELETE,
     MATCHED,
     NOT_MATCHED,
-    AnalysedClause,
-    AnalysedMerge,
+    AnalyzedClause,
+    AnalyzedMerge,
     equal_sides,
 )
 from engine.expressions.traits import (
@@ -35,7 +35,7 @@ from engine.expressions.tree import Expression, SparkExpression, walk
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
 from engine.snapshot.row_rules import GENERATED
-from engine.spark.collection import FrameSize, broadcast_if_small, materialise_rows
+from engine.spark.collection import FrameSize, broadcast_if_small, materialize_rows
 from engine.spark.columns import column, is_true, quote_column, to_column, to_spark_type
 from engine.spark.own_columns import add_source_columns
 from engine.spark.scan.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
@@ -100,7 +100,7 @@ class MergeRows:
         action_count: the number of changed target rows, once known.
     """
 
-    merge: AnalysedMerge
+    merge: AnalyzedMerge
     table: str
     schema: StructType
     source: DataFrame
@@ -115,7 +115,7 @@ class MergeRows:
 
     @property
     def asks_for_values(self) -> bool:
-        """Whether a value of an existing row is evaluated once, by `materialise_values`."""
+        """Whether a value of an existing row is evaluated once, by `materialize_values`."""
         return any(
             is_asked_once(value)
             for clause in self.merge.clauses
@@ -123,7 +123,7 @@ class MergeRows:
             for value in clause.assignments.values()
         )
 
-    def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
+    def clauses(self, when: str) -> list[tuple[int, AnalyzedClause]]:
         """Return the clauses of a kind with their numbers, in evaluation order."""
         return [(i, clause) for i, clause in enumerate(self.merge.clauses) if clause.when == when]
 
@@ -147,7 +147,7 @@ class MergeRows:
             marked = joined.select(F.col("*"), chosen)
             beside = self.carried.columns(column(CLAUSE) > _NOTHING)
             pairs = marked.select(*places, source_row, column(CLAUSE), *beside)
-        return materialise_rows(pairs)
+        return materialize_rows(pairs)
 
     def find_unmatched_source(self, target: Callable[[], DataFrame]) -> DataFrame:
         """Return the source rows without a match; scan the target only if no pairs are kept."""
@@ -196,13 +196,13 @@ class MergeRows:
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._choose_clauses(left, BY_SOURCE)
         matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
-        return materialise_rows(matches.filter(column(CLAUSE) >= 0))
+        return materialize_rows(matches.filter(column(CLAUSE) >= 0))
 
-    def materialise_values(
+    def materialize_values(
         self, target: DataFrame, actions: DataFrame
     ) -> tuple["MergeRows", DataFrame]:
         """Materialize values evaluated once with the actions; return the merge over them."""
-        clauses: list[AnalysedClause] = []
+        clauses: list[AnalyzedClause] = []
         asked: dict[str, tuple[int, Expression]] = {}
         for number, clause in enumerate(self.merge.clauses):
             over = clause.assignments
@@ -222,7 +222,7 @@ class MergeRows:
         ]
         places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
         evaluated = [column(name).alias(own) for name, own in places.items()]
-        frame_with_values = materialise_rows(frame.select(*evaluated, column(CLAUSE), *columns))
+        frame_with_values = materialize_rows(frame.select(*evaluated, column(CLAUSE), *columns))
         return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), frame_with_values
 
     def images(
@@ -271,7 +271,7 @@ class MergeRows:
         if any(
             clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
         ):
-            chosen = materialise_rows(chosen).alias("source")  # evaluated once, like all subqueries
+            chosen = materialize_rows(chosen).alias("source")  # evaluated once, like all subqueries
         frames = []
         for number, clause in clauses:
             values, given = self._insert_values(chosen, number, clause)
@@ -280,7 +280,7 @@ class MergeRows:
         return reduce(DataFrame.unionByName, frames), marked
 
     def _insert_values(
-        self, chosen: DataFrame, number: int, clause: AnalysedClause
+        self, chosen: DataFrame, number: int, clause: AnalyzedClause
     ) -> tuple[DataFrame, StructType]:
         """Return the values of one clause's rows, and their columns."""
         values = list(clause.assignments.values())
@@ -295,7 +295,7 @@ class MergeRows:
         return chosen.filter(column(CLAUSE) == number).select(*columns), given
 
     def _store_value(
-        self, path: tuple[str, ...], value: Expression, clause: AnalysedClause
+        self, path: tuple[str, ...], value: Expression, clause: AnalyzedClause
     ) -> Column:
         setting = clause_setting(clause)
         way = way_to_store(self.schema, path, value, setting)
@@ -357,8 +357,8 @@ class MergeRows:
 
 
 def compute_source_columns(
-    merge: AnalysedMerge, source: DataFrame
-) -> tuple[AnalysedMerge, DataFrame]:
+    merge: AnalyzedMerge, source: DataFrame
+) -> tuple[AnalyzedMerge, DataFrame]:
     """Add source values only Spark can compute as columns; return the MERGE over them.
 
     Rows are then distinguished by these columns as by any other column of the source.
@@ -380,13 +380,13 @@ def compute_source_columns(
     return rewritten, add_source_columns(source, nodes)
 
 
-def clause_setting(clause: AnalysedClause) -> AssignmentClause:
+def clause_setting(clause: AnalyzedClause) -> AssignmentClause:
     """Return the clause of an assignment, for error messages."""
     return AssignmentClause(clause.words, clause.fills_fields)
 
 
 def choose_pair_columns(
-    merge: AnalysedMerge,
+    merge: AnalyzedMerge,
     schema: StructType,
     columns: Collection[str],
     *,
@@ -414,7 +414,7 @@ def choose_pair_columns(
     return PairColumns(in_order, tuple(sorted(theirs)), row_ids)
 
 
-def source_columns(merge: AnalysedMerge, carried: PairColumns | None) -> set[str] | None:
+def source_columns(merge: AnalyzedMerge, carried: PairColumns | None) -> set[str] | None:
     """Return the source columns needed to find pairs; None if only Spark knows them."""
     asked = columns_read(_match_conditions(merge), SOURCE)
     return None if asked is None else asked.union(carried.source if carried else ())
@@ -436,12 +436,12 @@ def joins_by_equality(on: Expression) -> bool:
     return any(equal_sides(part) for part in split_conjuncts(on))
 
 
-def _match_conditions(merge: AnalysedMerge) -> list[Expression]:
+def _match_conditions(merge: AnalyzedMerge) -> list[Expression]:
     asked = [clause.condition for clause in merge.clauses if clause.when == MATCHED]
     return [merge.on, *(condition for condition in asked if condition is not None)]
 
 
-def _find_unset_columns(updates: Iterable[AnalysedClause], schema: StructType) -> set[str]:
+def _find_unset_columns(updates: Iterable[AnalyzedClause], schema: StructType) -> set[str]:
     """Return the columns not set by every clause, except generated ones to recompute."""
     updates = list(updates)
     touched = {path[0] for clause in updates for path in clause.assignments}

@@ -31,7 +31,7 @@ from engine.schema.partition_values import (
     partition_text,
 )
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.collection import materialise_rows
+from engine.spark.collection import materialize_rows
 from engine.spark.columns import column, is_true
 from engine.spark.row_positions import (
     FileDeletion,
@@ -143,7 +143,7 @@ def find_rows(
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
         matched = tables.filter_rows(rows, condition)
-        matches = materialise_rows(matched.select(FILE, ROW))
+        matches = materialize_rows(matched.select(FILE, ROW))
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
         # inside the stage: cleanup after its failure must know these files
         settled = _settle_deletions(execution, deletions, whole, by_vector=by_vector)

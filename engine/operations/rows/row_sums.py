@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from engine.actions.files import AddFile
-from engine.commands.merge import NOT_MATCHED, AnalysedClause
+from engine.commands.merge import NOT_MATCHED, AnalyzedClause
 from engine.errors import EngineError
 from engine.operations.rows.row_deletion import RowDeletion
 from engine.snapshot.data_files import count_rows
@@ -90,7 +90,7 @@ def check_compacted(snapshot: Snapshot, done: Iterable[CompactedBin]) -> None:
 
 def check_clauses(
     snapshot: Snapshot,
-    clauses: Sequence[AnalysedClause],
+    clauses: Sequence[AnalyzedClause],
     by_clause: Mapping[int, int],
     gone: RowDeletion,
 ) -> None:
@@ -111,7 +111,7 @@ def check_clauses(
 
 
 def check_inserted(
-    snapshot: Snapshot, clauses: Sequence[AnalysedClause], inserted: int, unmatched: int
+    snapshot: Snapshot, clauses: Sequence[AnalyzedClause], inserted: int, unmatched: int
 ) -> None:
     """Check that a MERGE inserts at most the unmatched rows, and all of them if unconditional.
 

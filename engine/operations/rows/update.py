@@ -31,7 +31,7 @@ from engine.operations.rows.row_deletion import (
 )
 from engine.operations.rows.row_sums import check_images, check_rewritten
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.collection import materialise_rows
+from engine.spark.collection import materialize_rows
 from engine.spark.columns import column
 from engine.spark.row_positions import MOST_COLUMNS_ALONG
 from engine.spark.scan.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
@@ -174,7 +174,7 @@ def _images(
             rows = rows.filter(column(MATCH))
         assignments = setting.assignments
         if snapshot.properties.enable_change_data_feed or setting.is_asked_once:
-            rows, assignments = _materialise_values(rows, setting)
+            rows, assignments = _materialize_values(rows, setting)
         counting = Observation()
         counted = F.count_if(column(MATCH)).alias("images")
         watched = rows.observe(counting, counted) if gone.rewritten else rows
@@ -220,13 +220,13 @@ def _few(execution: Execution, gone: RowDeletion) -> int | None:
     return gone.rows if gone.rows is not None and gone.rows <= FEW_ROWS else None
 
 
-def _materialise_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
+def _materialize_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
     """Materialize values evaluated once; return the rows with them and assignments over them."""
     values, over = split_single_evaluation(setting.assignments)
     rows = setting.tables.prepare_rows(rows, list(values.values()), column(MATCH))
     for name, value in values.items():
         rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
-    return materialise_rows(rows) if values else rows, over
+    return materialize_rows(rows) if values else rows, over
 
 
 def _assign_rows(

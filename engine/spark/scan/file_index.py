@@ -36,7 +36,7 @@ from engine.spark.jvm import (
     data_type,
     expressions,
     frame_over,
-    get_analysed_plan,
+    get_analyzed_plan,
     iter_seq,
     keep_in_jvm,
     scala_seq,
@@ -257,7 +257,7 @@ class SparkFileIndex:
         )
 
     def isTimeTravel(self) -> bool:  # noqa: N802
-        """Whether a plan must be analysed again at a later version: never."""
+        """Whether a plan must be analyzed again at a later version: never."""
         return False
 
     def toString(self) -> str:  # noqa: N802
@@ -294,7 +294,7 @@ class SparkFileIndex:
         values["place"] = pa.array(range(len(listed.files)), pa.int32())
         typed = [column(f"c{i}").cast(c.type).alias(c.name) for i, c in enumerate(listed.constants)]
         frame = self._spark.createDataFrame(pa.table(values)).select(column("place"), *typed)
-        plan = get_analysed_plan(frame)
+        plan = get_analyzed_plan(frame)
         catalyst = sql_package(self._spark).catalyst
         empty = scala_seq([], self._spark)
         inside: Any = self._spark

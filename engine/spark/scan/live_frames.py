@@ -1,4 +1,4 @@
-"""The tables and versions that a DataFrame reads, from its analysed plan.
+"""The tables and versions that a DataFrame reads, from its analyzed plan.
 
 A DataFrame over the latest versions of tables can be pinned to fixed ones, and refreshed.
 """
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.jvm import frame_over, get_analysed_plan, iter_seq
+from engine.spark.jvm import frame_over, get_analyzed_plan, iter_seq
 from engine.spark.scan.file_index import LIVE_MARK, live_files, relation_at
 from engine.spark.scan.live_tables import LiveTable
 from engine.spark.session import is_remote
@@ -50,7 +50,7 @@ def reads_of(frame: DataFrame) -> list[TableRead]:
     """
     if is_remote(frame.sparkSession):
         return list(_remote_reads(_message(frame)))
-    return list(_classic_reads(get_analysed_plan(frame)))
+    return list(_classic_reads(get_analyzed_plan(frame)))
 
 
 def live_reads_of(frame: DataFrame) -> list[TableRead]:
@@ -59,7 +59,7 @@ def live_reads_of(frame: DataFrame) -> list[TableRead]:
     Spark Connect only reports that some data is cached: then no scan is known to be live.
     """
     if not is_remote(frame.sparkSession):
-        again = frame_over(get_analysed_plan(frame), frame.sparkSession)
+        again = frame_over(get_analyzed_plan(frame), frame.sparkSession)
         return list(_classic_reads(_untype(again)._jdf.queryExecution().withCachedData()))
     cached = "InMemoryTableScan" in str(_untype(frame)._explain_string())
     return [] if cached else reads_of(frame)
@@ -91,7 +91,7 @@ def has_subqueries(frame: DataFrame) -> bool:
     if is_remote(frame.sparkSession):
         plan = str(_message(frame)).lower()
         return "subquery_expression" in plan or "select" in plan
-    return bool(get_analysed_plan(frame).subqueriesAll().size())
+    return bool(get_analyzed_plan(frame).subqueriesAll().size())
 
 
 def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM's
@@ -209,7 +209,7 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
     Raises:
         SchemaChangedSinceAnalysisError: a version has other columns than the frame.
     """
-    if is_remote(frame.sparkSession) or not _marks(get_analysed_plan(frame)):
+    if is_remote(frame.sparkSession) or not _marks(get_analyzed_plan(frame)):
         return frame
     plan = _use_cached_data(frame)
     session = frame.sparkSession
@@ -224,14 +224,14 @@ def pin_versions(frame: DataFrame, choose: Callable[[LiveTable], Snapshot]) -> D
 
 def refresh(frame: DataFrame) -> DataFrame:
     """Return the frame without Spark's state of its last run; itself if it has no live scan."""
-    if is_remote(frame.sparkSession) or not _marks(get_analysed_plan(frame)):
+    if is_remote(frame.sparkSession) or not _marks(get_analyzed_plan(frame)):
         return frame
-    return frame_over(get_analysed_plan(frame), frame.sparkSession)
+    return frame_over(get_analyzed_plan(frame), frame.sparkSession)
 
 
 def _use_cached_data(frame: DataFrame) -> Any:  # noqa: ANN401 - the JVM's
     """Return the plan with currently cached data in place of its sources."""
-    plan = get_analysed_plan(frame)
+    plan = get_analyzed_plan(frame)
     again: Any = frame_over(plan, frame.sparkSession)
     cached = again._jdf.queryExecution().withCachedData()
     kinds = {str(leaf.nodeName()) for leaf in iter_leaves(cached)}

@@ -28,7 +28,7 @@ from engine.spark.jvm import (
     data_type,
     expression_of,
     frame_over,
-    get_analysed_plan,
+    get_analyzed_plan,
     iter_seq,
     keep_in_jvm,
     scala_seq,
@@ -49,7 +49,7 @@ def apply_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
     strict = {field.name: field for field in schema if not field.nullable or _is_strict(field.type)}
     if not strict or is_remote(session):
         return raw
-    plan = get_analysed_plan(raw)
+    plan = get_analyzed_plan(raw)
     attributes = [_declare(attribute, strict, session) for attribute in iter_seq(plan.output())]
     typed_plan = plan.copy(
         plan.relation(),

@@ -71,7 +71,7 @@ def compact(
         spark: the session.
         table: location and shape of the files.
         bins: files to join, in the order of their rows.
-        keep_row_ids: write row ids and row commit versions into the table's materialised columns.
+        keep_row_ids: write row ids and row commit versions into the table's materialized columns.
     """
     job = CompactionJob(
         _target(table, keep_row_ids=keep_row_ids),

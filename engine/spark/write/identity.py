@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
 from engine.schema.write_errors import IdentityInsertError
-from engine.spark.collection import materialise_rows
+from engine.spark.collection import materialize_rows
 from engine.spark.columns import column, to_spark_type
 
 START = "delta.identity.start"
@@ -104,7 +104,7 @@ def _next(field: StructField) -> int:
 def _number_rows(frame: DataFrame) -> tuple[DataFrame, int]:
     """Assign numbers from 0 without a gap; keep the rows so that they are numbered once."""
     marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
-    kept = materialise_rows(marked)
+    kept = materialize_rows(marked)
     part = F.shiftright(column(_NUMBER), 33)
     counts = kept.groupBy(part.alias("part")).count().orderBy("part").collect()
     offsets, total = [], 0

@@ -17,7 +17,7 @@ from engine.schema.types import STRING, StructField, StructType
 from engine.spark.collection import collect_if_small
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
-from engine.spark.jvm import get_analysed_plan
+from engine.spark.jvm import get_analyzed_plan
 from engine.spark.scan.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.session import is_remote
 from engine.spark.statement_plan import optional
@@ -67,7 +67,7 @@ def write(
         table: location and shape of the files.
         data_change: false if the rows only move.
         ordered: rows of one partition are adjacent already, and stay in their order.
-        keep_row_ids: write row ids and row commit versions into the table's materialised columns.
+        keep_row_ids: write row ids and row commit versions into the table's materialized columns.
 
     Returns:
         The files, durable but not yet in the log.
@@ -109,7 +109,7 @@ def few_rows(frame: DataFrame) -> int | None:
     """Return the most rows a frame can have, by its plan before it runs; None if not few."""
     if is_remote(frame.sparkSession):
         return None
-    most = optional(get_analysed_plan(frame).maxRows())
+    most = optional(get_analyzed_plan(frame).maxRows())
     return int(most) if most is not None and most <= FEW_ROWS else None
 
 
@@ -117,7 +117,7 @@ def has_own_partitions(frame: DataFrame) -> bool:
     """Whether the program partitioned its rows (`repartition`, `coalesce`): each part has its files."""
     if is_remote(frame.sparkSession):
         return False
-    node = get_analysed_plan(frame)
+    node = get_analyzed_plan(frame)
     while (kind := str(node.nodeName())) in _KEEP_PARTITIONS:
         node = node.children().apply(0)
     return kind in {"Repartition", "RepartitionByExpression"}

@@ -38,7 +38,7 @@ from lakeui.conflicts.conflict_detail.advice import advice
 from lakeui.conflicts.conflict_detail.both_sides import (
     ask_for_rows,
     both_sides,
-    neighbours,
+    neighbors,
     similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.rerun import LaterCommit, find_later_commit
@@ -212,8 +212,8 @@ class ConflictDetailSerializer(ConflictSerializer):
     similar = SimilarConflictSerializer(many=True, source="similar.conflicts")
     similar_is_capped = serializers.BooleanField(source="similar.is_capped")
     landed = LandedLaterSerializer(allow_null=True)
-    previous_id = serializers.IntegerField(source="neighbours.previous", allow_null=True)
-    next_id = serializers.IntegerField(source="neighbours.next", allow_null=True)
+    previous_id = serializers.IntegerField(source="neighbors.previous", allow_null=True)
+    next_id = serializers.IntegerField(source="neighbors.next", allow_null=True)
 
     class Meta(ConflictSerializer.Meta):
         fields = [
@@ -253,7 +253,7 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
             sides=sides,
             similar=like,
             advice=advice(conflict, sides, like),
-            neighbours=neighbours(visible, conflict),
+            neighbors=neighbors(visible, conflict),
             landed=find_later_commit(conflict),
         )
         return conflict

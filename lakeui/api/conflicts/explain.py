@@ -90,7 +90,7 @@ class PairHistorySerializer(serializers.Serializer[Any]):
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
-    """The meaning of the text. `conflict` is null if it reports none: see `recognised` then."""
+    """The meaning of the text. `conflict` is null if it reports none: see `recognized` then."""
 
     conflict = ObjectField(allow_null=True)
     format = RecordedField(allow_null=True, help_text="The engine whose message format it is.")
@@ -98,7 +98,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
     verdict = ReportVerdictSerializer(allow_null=True)
     pair = PairHistorySerializer(allow_null=True)
     more = serializers.IntegerField(help_text="Other conflicts in the same text.")
-    recognised = serializers.ListField(child=serializers.CharField())
+    recognized = serializers.ListField(child=serializers.CharField())
     table_id = serializers.IntegerField(allow_null=True)
     table = serializers.CharField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
@@ -168,7 +168,7 @@ def _body(linked: LinkedReport, kept: Conflict | None) -> dict[str, Any]:
         "verdict": verdict_of(linked),
         "pair": pair_history(linked),
         "more": report.more,
-        "recognised": list(report.recognised),
+        "recognized": list(report.recognized),
         "table_id": table.pk if table else None,
         "table": table.name if table else None,
         "winning_version": linked.winning_version,

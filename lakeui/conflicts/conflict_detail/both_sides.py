@@ -416,7 +416,7 @@ class NeighborConflicts:
     next: int | None
 
 
-def neighbours(visible: QuerySet[Conflict], conflict: Conflict) -> NeighborConflicts:
+def neighbors(visible: QuerySet[Conflict], conflict: Conflict) -> NeighborConflicts:
     """Return the conflicts before and after one in time, in two queries."""
     same = visible.filter(table=conflict.table_id, kind=conflict.kind).order_by("occurred_at", "pk")
     now, pk = conflict.occurred_at, conflict.pk

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from engine.clock import utc_from_ms
 from engine.conflicts.decide.checker import RULE_OF_CODE
 from engine.errors import EngineError
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalize_uri
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import facts_of
 from lakeui.conflicts.costs import keep
@@ -123,7 +123,7 @@ def _place(text: str) -> str:
     if "/" not in text:
         return text
     try:
-        return normalise_uri(text)
+        return normalize_uri(text)
     except EngineError:
         return text
 

@@ -119,14 +119,14 @@ class ReportedConflict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The first conflict of a text, the number of others, and other recognised facts.
+    """The first conflict of a text, the number of others, and other recognized facts.
 
     `marks` are the positions of the facts in the text; `format` is the kind of message.
     """
 
     conflict: ReportedConflict | None
     more: int = 0
-    recognised: tuple[str, ...] = ()
+    recognized: tuple[str, ...] = ()
     marks: tuple[FactMark, ...] = ()
     format: str = ""
 
@@ -156,7 +156,7 @@ def parse_report(text: str) -> Report:
     plain = plain_text(text)
     signs = sorted(_signs(plain.text), key=lambda sign: (sign.start, KINDS.index(sign.kind)))
     if not signs:
-        return Report(None, recognised=tuple(_iter_other_signs(plain.text, text)))
+        return Report(None, recognized=tuple(_iter_other_signs(plain.text, text)))
     return _report(plain, signs)
 
 

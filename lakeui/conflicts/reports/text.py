@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_COLOUR = re.compile(
+_COLOR = re.compile(
     r"(?:\x1b|\\{1,4}(?:u001b|x1b|033|e)|\^\[)\[[0-9;?]{0,20}[A-Za-z]|\[(?:\d{1,3};){0,4}\d{1,3}m",
     re.IGNORECASE,
 )
@@ -135,7 +135,7 @@ def _nothing(_: re.Match[str]) -> str:
 
 _ROUNDS: tuple[tuple[re.Pattern[str], _Put], ...] = (
     (_DOCKER, lambda _: "\n"),
-    (_COLOUR, _nothing),
+    (_COLOR, _nothing),
     (_UNSEEN, _nothing),
     (_TAG, lambda _: " "),
     (_ENTITY, lambda match: html.unescape(match[0].replace("&amp;", "&", 1))),

@@ -1,6 +1,6 @@
 """A message of the outbox in its channel's format: JSON of ours, Slack's, Teams', or a mail.
 
-The body of a message is the same at each try, and so is its id, by which receivers recognise it.
+The body of a message is the same at each try, and so is its id, by which receivers recognize it.
 """
 
 import base64

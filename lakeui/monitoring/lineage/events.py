@@ -46,7 +46,7 @@ from openlineage.client.serde import Serde
 from engine.commands.model import Clone, Command, Script
 from engine.commands.script import step_table
 from engine.errors import EngineError
-from engine.storage.uri import normalise_uri
+from engine.storage.uri import normalize_uri
 from engine.vocabulary import Reads, operation_named
 from lakeui.catalog.command_tables import table_called
 from lakeui.catalog.definitions import read_definition_actions
@@ -350,7 +350,7 @@ def distinct(datasets: Sequence[_Dataset]) -> list[_Dataset]:
 def name_of(uri: str) -> tuple[str, str]:
     """Return namespace and name of a location, without parts that only serve access."""
     try:
-        place = normalise_uri(uri)
+        place = normalize_uri(uri)
     except EngineError:
         place = uri
     if "://" not in place:

@@ -244,15 +244,15 @@ def _file_labels(
 ) -> tuple[StripLabel, ...]:
     """Label conflicting files; label passed ones if there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
-    labelled = _place_labels(
+    labeled = _place_labels(
         ((place[p], file_head(p)) for p in both if p in conflicting), _summarize_texts
     )
     others = _place_labels(
         ((place[p], f"{file_head(p)}, passed") for p in both if p in passed - conflicting),
         _summarize_texts,
     )
-    room = [label for label in others if not any(_touch(label, other) for other in labelled)]
-    return (*labelled, *room)
+    room = [label for label in others if not any(_touch(label, other) for other in labeled)]
+    return (*labeled, *room)
 
 
 def _touch(one: StripLabel, other: StripLabel) -> bool:

@@ -69,7 +69,7 @@ class VersionAxis:
             yield AxisColumn(x, text, number % 2 == 1 and len(text) > _SHORT, False)
 
     def _is_named(self, version: int, every: int, metadata: frozenset[int]) -> bool:
-        """Whether a version is labelled: every change of the metadata is, the last one unless now is beside it."""
+        """Whether a version is labeled: every change of the metadata is, the last one unless now is beside it."""
         if every == 1 or version in metadata:
             return True
         if {version - 1, version + 1} & metadata:

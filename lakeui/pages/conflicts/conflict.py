@@ -33,7 +33,7 @@ from lakeui.catalog.units import format_count
 from lakeui.conflicts.conflict_detail.both_sides import (
     both_sides,
     is_of_former_table,
-    neighbours,
+    neighbors,
     similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.rerun import find_later_commit
@@ -121,7 +121,7 @@ def _context(
             "files": files[:_FILES_SHOWN],
             "paths": paths[:_FILES_SHOWN],
             "words": set_words(conflict, decision),
-            "near": neighbours(visible, conflict),
+            "near": neighbors(visible, conflict),
             "similar": like.conflicts[:_SIMILAR_SHOWN],
             "similar_count": like.count,
             "similar_is_capped": like.is_capped,

@@ -133,7 +133,7 @@ def _profile(
 
 
 def _version_context(table: Table, version: int | None) -> dict[str, Any]:
-    """Return the mirrored version, its neighbours, and the VACUUM that may have deleted files."""
+    """Return the mirrored version, its neighbors, and the VACUUM that may have deleted files."""
     if version is None:
         return {}
     commits = table.commits.defer("raw").order_by("version")

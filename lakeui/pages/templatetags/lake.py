@@ -154,7 +154,7 @@ def link(name: str, *args: object, **parameters: object) -> str:
 @register.simple_tag
 @lru_cache(maxsize=_KEPT)
 def op(operation: str) -> SafeString:
-    """Render an operation's name behind its colour."""
+    """Render an operation's name behind its color."""
     if not operation:
         return NOT_RECORDED
     family = operations.family_of(operation)

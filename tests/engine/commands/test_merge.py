@@ -20,9 +20,9 @@ SOURCE = StructType(
 )
 
 
-def _analyse(clauses, on="t.id = s.id"):
+def _analyze(clauses, on="t.id = s.id"):
     text = f"MERGE INTO db.t USING src AS s ON {on} {clauses}"
-    return parse_statement(text).analyse(TARGET, SOURCE, now_ms=0)
+    return parse_statement(text).analyze(TARGET, SOURCE, now_ms=0)
 
 
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -43,7 +43,7 @@ UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     ],
 )
 def test_a_merge_reads_what_its_target_conditions_say(on, read):
-    condition = _analyse(UPSERT, on).target_condition()
+    condition = _analyze(UPSERT, on).target_condition()
     assert condition == TRUE if read is None else to_sql(condition) == read
 
 
@@ -58,11 +58,11 @@ def test_a_merge_reads_what_its_target_conditions_say(on, read):
 )
 def test_a_condition_that_changes_its_mind_is_refused_by_its_clause(clauses, on, where):
     with pytest.raises(NotDeterministicError, match=where):
-        _analyse(clauses, on)
+        _analyze(clauses, on)
 
 
 def test_a_value_may_be_another_for_each_row():
-    merge = _analyse("WHEN MATCHED THEN UPDATE SET v = uuid()")
+    merge = _analyze("WHEN MATCHED THEN UPDATE SET v = uuid()")
     assert len(merge.clauses[0].assignments) == 1
 
 
@@ -74,25 +74,25 @@ def test_of_a_table_that_is_merged_into_itself_the_target_has_the_name(target, s
     text = (
         f"MERGE INTO {target} USING {source} ON t.id = s.id WHEN MATCHED AND t.v = 'a' THEN DELETE"
     )
-    analysed = parse_statement(text).analyse(TARGET, TARGET, now_ms=0)
-    assert to_sql(analysed.on) == "`target`.`id` = `source`.`id`"
-    assert to_sql(analysed.clauses[0].condition) == "`target`.`v` = 'a'"
+    analyzed = parse_statement(text).analyze(TARGET, TARGET, now_ms=0)
+    assert to_sql(analyzed.on) == "`target`.`id` = `source`.`id`"
+    assert to_sql(analyzed.clauses[0].condition) == "`target`.`v` = 'a'"
 
 
 def test_not_matched_by_source_reads_every_row():
-    merge = _analyse("WHEN NOT MATCHED BY SOURCE THEN DELETE", "t.id = s.id AND t.v = 'a'")
+    merge = _analyze("WHEN NOT MATCHED BY SOURCE THEN DELETE", "t.id = s.id AND t.v = 'a'")
     assert merge.reads_whole_target
     assert merge.target_condition() == TRUE
 
 
 def test_an_insert_only_merge_still_reads_the_target():
-    merge = _analyse("WHEN NOT MATCHED THEN INSERT *", "t.id = s.id AND t.v = 'a'")
+    merge = _analyze("WHEN NOT MATCHED THEN INSERT *", "t.id = s.id AND t.v = 'a'")
     assert merge.inserts_only
     assert to_sql(merge.target_condition()) == "`v` = 'a'"
 
 
 def test_stars_are_written_out_by_name():
-    update, insert = _analyse(UPSERT).clauses
+    update, insert = _analyze(UPSERT).clauses
     assert {path: to_sql(value) for path, value in update.assignments.items()} == {
         ("id",): "`source`.`ID`",
         ("date",): "`source`.`date`",
@@ -102,7 +102,7 @@ def test_stars_are_written_out_by_name():
 
 
 def test_clauses_see_the_sides_they_may():
-    merge = _analyse(
+    merge = _analyze(
         "WHEN MATCHED AND t.v <> s.v THEN UPDATE SET t.v = concat(t.v, s.v) "
         "WHEN NOT MATCHED AND op = 'i' THEN INSERT (id, v) VALUES (id, v) "
         "WHEN NOT MATCHED BY SOURCE AND v = 'x' THEN UPDATE SET v = 'y'"
@@ -136,15 +136,15 @@ def test_clauses_see_the_sides_they_may():
 )
 def test_a_part_that_does_not_fit_is_refused(clauses, on, error):
     with pytest.raises(error):
-        _analyse(clauses, on)
+        _analyze(clauses, on)
 
 
 def test_a_star_needs_every_column_unless_the_schema_evolves():
     merge = parse_statement(f"MERGE INTO t USING s ON t.id = s.id {UPSERT}")
     narrow = StructType((StructField("id", LONG),))
     with pytest.raises(ExpressionError):
-        merge.analyse(TARGET, narrow)
+        merge.analyze(TARGET, narrow)
     evolving = parse_statement(
         f"MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.id = s.id {UPSERT}"
     )
-    assert set(evolving.analyse(TARGET, narrow).clauses[0].assignments) == {("id",)}
+    assert set(evolving.analyze(TARGET, narrow).clauses[0].assignments) == {("id",)}

@@ -352,7 +352,7 @@ def test_a_manifest_names_the_files_of_each_partition(spark, source, tmp_path):
         table.generate("zzz")
 
 
-def test_names_live_in_the_sessions_catalogue(spark, tmp_path):
+def test_names_live_in_the_sessions_catalog(spark, tmp_path):
     def builder(make):
         return make(spark).tableName("named_table").addColumn("c", "int")
 
@@ -381,7 +381,7 @@ def test_names_live_in_the_sessions_catalogue(spark, tmp_path):
     assert DeltaTable.forName(spark, f"delta.`{path}`").toDF().columns == ["c"]
 
 
-def test_a_name_is_known_in_every_session_of_the_catalogue(spark):
+def test_a_name_is_known_in_every_session_of_the_catalog(spark):
     try:
         DeltaTable.create(spark).tableName("first_one").addColumn("c", "int").execute()
         beside = spark.newSession()

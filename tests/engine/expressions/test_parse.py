@@ -134,7 +134,7 @@ def test_literals_have_sparks_types(text, literal):
     assert parse_expression(text, SCHEMA) == literal
 
 
-def test_an_unknown_column_names_its_place_and_its_neighbour():
+def test_an_unknown_column_names_its_place_and_its_neighbor():
     with pytest.raises(UnknownColumnError) as caught:
         parse_condition("ok AND nmae = 'a'", SCHEMA)
     assert caught.value.position == 7

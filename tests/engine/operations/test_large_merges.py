@@ -200,15 +200,15 @@ CARRIED = [
 ]
 
 
-def _analyse(text, target):
+def _analyze(text, target):
     command = parse_statement(f"MERGE INTO t USING delta.`/other` AS s {text}")
     assert isinstance(command, Merge)
-    return command.analyse(target, PLAIN)
+    return command.analyze(target, PLAIN)
 
 
 @pytest.mark.parametrize(("text", "target", "reads_all", "held"), CARRIED)
 def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads_all, held):
-    merge = _analyse(text, target)
+    merge = _analyze(text, target)
     carried = choose_pair_columns(
         merge, target, set(PLAIN.names), reads_all=reads_all, row_ids=False
     )
@@ -217,7 +217,7 @@ def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads
 
 
 def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
-    merge = _analyse("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
+    merge = _analyze("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
     assert (
         choose_pair_columns(merge, PLAIN, {"ID", "name", "v"}, reads_all=True, row_ids=False)
         is None
@@ -225,7 +225,7 @@ def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
 
 
 def test_matching_needs_what_on_and_the_conditions_name():
-    merge = _analyse(
+    merge = _analyze(
         "ON t.id = s.id WHEN MATCHED AND s.v > 1 THEN UPDATE SET name = s.name"
         " WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)",
         PLAIN,
@@ -245,7 +245,7 @@ def test_matching_needs_what_on_and_the_conditions_name():
     ],
 )
 def test_on_is_known_to_join_by_equality(on, expected):
-    merge = _analyse(f"ON {on} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", PLAIN)
+    merge = _analyze(f"ON {on} WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", PLAIN)
     assert joins_by_equality(merge.on) == expected
 
 

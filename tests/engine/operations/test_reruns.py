@@ -35,9 +35,9 @@ def test_a_run_that_lands_after_another_one_looked_for_it_is_found(do_lightly, r
         after.append(rows())
 
     second = do_lightly(statement, **JOB, progress=_once(other_run))
-    assert (second.version, second.recognised, second.versions) == (2, True, (2,))
+    assert (second.version, second.recognized, second.versions) == (2, True, (2,))
     assert [rows()] == after
-    assert not first[0].recognised
+    assert not first[0].recognized
 
 
 def test_a_run_that_is_retried_finds_what_another_one_landed_meanwhile(do_lightly, rows):
@@ -54,7 +54,7 @@ def test_a_run_that_is_retried_finds_what_another_one_landed_meanwhile(do_lightl
                 do_lightly(update, **JOB)
 
     result = do_lightly(update, **JOB, observer=Meanwhile(), retries=1)
-    assert (result.version, result.recognised) == (3, True)
+    assert (result.version, result.recognized) == (3, True)
     assert rows() == ["{'id': 1, 'v': 11}"]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.commands.merge import DELETE, INSERT, MATCHED, NOT_MATCHED, AnalysedClause
+from engine.commands.merge import DELETE, INSERT, MATCHED, NOT_MATCHED, AnalyzedClause
 from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
 from engine.expressions.tree import TRUE
 from engine.operations import arrow_rows
@@ -128,8 +128,8 @@ def test_each_sum_of_a_merge_is_held(do_lightly, tmp_path):
     snapshot = _create_table(do_lightly, tmp_path / "t", vectors=True).snapshot()
     (add,) = snapshot.add_files()
     gone = RowDeletion(masked=(FileDeletion(add, 2, 2, 3, None),), rows=2)
-    matched = AnalysedClause(MATCHED, DELETE, None, {})
-    every, some = (AnalysedClause(NOT_MATCHED, INSERT, test, {}) for test in (None, TRUE))
+    matched = AnalyzedClause(MATCHED, DELETE, None, {})
+    every, some = (AnalyzedClause(NOT_MATCHED, INSERT, test, {}) for test in (None, TRUE))
     check_clauses(snapshot, (matched,), {0: 2}, gone)
     check_inserted(snapshot, (matched, some), 1, 2)
     check_inserted(snapshot, (matched, every), 2, 2)

@@ -57,7 +57,7 @@ def test_a_rerun_of_the_same_job_commits_no_step_twice(tables):
     for _ in range(2):
         result = _run(tables, FIRST, SECOND, txn_id="job", since_versions=bases)
         assert _versions(tables) == {"a": 1, "b": 1, "t": 0}
-    assert result.recognised
+    assert result.recognized
     own = [tables[name].history(1)[0].txn_id for name in "ab"]
     assert len(set(own)) == 2
 
@@ -93,7 +93,7 @@ def test_a_script_makes_tables_and_goes_on_with_them(tables, tmp_path):
     again = run(
         script, tables["t"], None, RunOptions(txn_id="job", since_versions=dict.fromkeys(uris, -1))
     )
-    assert again.recognised
+    assert again.recognized
     assert [DeltaTable.open(uri).version() for uri in uris] == [1, 0]
     with pytest.raises(ScriptError, match="already a Delta table"):
         run(script, tables["t"], None)

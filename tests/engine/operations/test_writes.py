@@ -241,7 +241,7 @@ def test_a_job_that_runs_twice_writes_once(do, table):
     first = do("INSERT INTO t VALUES (1, 'a', 1.0)", txn_id="job-1", since_version=0)
     again = do("INSERT INTO t VALUES (1, 'a', 1.0)", txn_id="job-1", since_version=0)
     assert again.version == first.version == 1
-    assert again.recognised
+    assert again.recognized
     assert table.snapshot().row_count == 1
 
 

@@ -424,7 +424,7 @@ def test_a_maximum_cut_by_utf16_units_does_not_rule_out_what_it_was_cut_from(
         assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, (), "none")
 
 
-def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
+def test_a_decimal_that_went_through_a_double_keeps_its_neighbors():
     schema = StructType((StructField("n", DecimalType(38, 2)),))
     stats = parse_stats(
         '{"numRecords": 1, "minValues": {"n": 1.2345678901234568e16}, "maxValues": {"n": 1.2345678901234568e16}}'

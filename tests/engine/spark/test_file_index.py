@@ -15,7 +15,7 @@ from engine.deletion_vectors.files import write_deletion_vector
 from engine.delta.table_reads import frame_of
 from engine.operations.run import run
 from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, StructType
-from engine.spark.jvm import get_analysed_plan
+from engine.spark.jvm import get_analyzed_plan
 from engine.spark.scan import deletion_vectors
 from engine.spark.scan.file_index import IndexedFiles, directories, read_indexed_rows
 from engine.spark.scan.reader import FILE, ROW, ScanRequest, scan
@@ -253,7 +253,7 @@ def test_sizes_and_names_of_files_are_spark_s_to_ask_for(spark, tmp_path):
     assert sorted(frame.inputFiles()) == [f"file:{tmp_path}/part-{n}.parquet" for n in range(FILES)]
     add = AddFile(path="x", partition_values={}, size=1, modification_time=0, data_change=True)
     listed = IndexedFiles(str(tmp_path), [add], ["/x"], [1 << 40], [], frame.schema)
-    large = get_analysed_plan(read_indexed_rows(spark, listed)).stats().sizeInBytes()
+    large = get_analyzed_plan(read_indexed_rows(spark, listed)).stats().sizeInBytes()
     assert large == 1 << 40
 
 

@@ -20,7 +20,7 @@ from engine.storage.uri import (
     is_plain_path,
     is_same_place,
     local_path,
-    normalise_uri,
+    normalize_uri,
     open_store,
     resolve_log_path,
 )
@@ -42,8 +42,8 @@ from engine.storage.uri import (
     ],
 )
 def test_a_place_has_one_spelling(uri: str, expected: str):
-    assert normalise_uri(uri) == expected
-    assert normalise_uri(expected) == expected
+    assert normalize_uri(uri) == expected
+    assert normalize_uri(expected) == expected
 
 
 def test_a_relative_path_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -72,7 +72,7 @@ def test_the_first_commit_lands_right_after_the_version_that_was_read():
     stage(txn, data_file("a"))
     assert txn.commit("WRITE") == txn.read_version + 1
     assert txn.outcome is not None
-    assert (txn.outcome.attempts, txn.outcome.recognised) == (1, False)
+    assert (txn.outcome.attempts, txn.outcome.recognized) == (1, False)
 
 
 def test_a_directory_in_the_place_of_the_next_commit_ends_it_at_the_first_attempt(tmp_path):
@@ -171,7 +171,7 @@ def test_a_transaction_commits_once():
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_an_unknown_outcome_tries_the_same_version_and_recognises_itself(landed: bool):
+def test_an_unknown_outcome_tries_the_same_version_and_recognizes_itself(landed: bool):
     table = new_table()
     mode = "unknown, written" if landed else "unknown, not written"
     handle, store = open_failing(table, mode=mode)
@@ -181,7 +181,7 @@ def test_an_unknown_outcome_tries_the_same_version_and_recognises_itself(landed:
     assert txn.commit("WRITE") == 1
     assert store.fired
     assert txn.outcome is not None
-    assert txn.outcome.recognised is landed
+    assert txn.outcome.recognized is landed
     assert table.version() == 1
 
 

@@ -55,7 +55,7 @@ def test_a_dropped_column_breaks_queries_that_name_it(table):
 
 def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(table):
     define_commit(table, 1, properties={})
-    define_commit(table, 2, properties={"delta.appendOnly": "true", "colour": "mauve"})
+    define_commit(table, 2, properties={"delta.appendOnly": "true", "color": "mauve"})
     define_commit(table, 3, properties={})
     effects = difference(table, 1, 2).effects
     assert any("DELETE, UPDATE and MERGE are refused" in effect for effect in effects)
@@ -89,7 +89,7 @@ def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
     layout = next(part for part in change_of(made).sections if part.name == "Layout")
     said = [line.text for line in layout.lines]
     assert said == ["not partitioned", "clustered by order_date, channel"]
-    define_commit(table, 1, properties={"colour": "mauve"})
+    define_commit(table, 1, properties={"color": "mauve"})
     later = change_of(table.commits.get(version=1))
     assert [part.name for part in later.changed] == ["Properties"]
 

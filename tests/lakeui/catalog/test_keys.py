@@ -42,7 +42,7 @@ def orders(db):
         ("FOREIGN KEY (x) REFERENCES `a.b`", Key(kind="foreign", columns=("x",), references="a.b")),
     ],
 )
-def test_what_other_catalogues_print_is_understood(text, key):
+def test_what_other_catalogs_print_is_understood(text, key):
     assert parse_key(text) == key
 
 

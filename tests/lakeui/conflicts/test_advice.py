@@ -15,7 +15,7 @@ from lakeui.conflicts.conflict_detail.advice import advice, find_narrowing
 from lakeui.conflicts.conflict_detail.both_sides import (
     BothSides,
     both_sides,
-    neighbours,
+    neighbors,
     similar_conflicts,
 )
 from lakeui.conflicts.models import Conflict
@@ -174,14 +174,14 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(conflict):
     ] == [conflict.pk]
 
 
-def test_the_neighbours_are_of_the_same_kind_and_table(conflict):
+def test_the_neighbors_are_of_the_same_kind_and_table(conflict):
     earlier, resolved = (
         _create_earlier(conflict, 2),
         _create_earlier(conflict, 1, kind=Conflict.Kind.RESOLVED),
     )
-    around = neighbours(Conflict.objects.all(), conflict)
+    around = neighbors(Conflict.objects.all(), conflict)
     assert (around.previous, around.next) == (earlier.pk, None)
-    assert neighbours(Conflict.objects.all(), earlier).next == conflict.pk != resolved.pk
+    assert neighbors(Conflict.objects.all(), earlier).next == conflict.pk != resolved.pk
 
 
 def test_the_winner_is_told_by_its_job_or_else_by_its_log_entry(conflict):

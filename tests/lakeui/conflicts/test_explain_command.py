@@ -103,7 +103,7 @@ def test_the_command_speaks_json(monkeypatch, table):
     assert (status, json.loads(out)["winning_version"]) == (3, 2)
 
 
-def test_the_command_says_what_it_recognised_where_there_is_no_conflict(monkeypatch):
+def test_the_command_says_what_it_recognized_where_there_is_no_conflict(monkeypatch):
     status, out = run(monkeypatch, "java.io.IOException: x")
     assert status == 0
     assert "java.io.IOException" in out

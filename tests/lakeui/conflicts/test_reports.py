@@ -80,7 +80,7 @@ OURS = {
 
 def parse_conflict(text):
     conflict = parse_report(text).conflict
-    assert conflict is not None, parse_report(text).recognised
+    assert conflict is not None, parse_report(text).recognized
     return conflict
 
 
@@ -312,7 +312,7 @@ def test_one_conflict_told_twice_is_one():
 
 
 @pytest.mark.parametrize(
-    ("text", "recognised"),
+    ("text", "recognized"),
     [
         ("hello", []),
         ("[DELTA_TABLE_NOT_FOUND] Delta table doesn't exist", ["DELTA_TABLE_NOT_FOUND"]),
@@ -327,12 +327,12 @@ def test_one_conflict_told_twice_is_one():
         ("DeltaError: Generic DeltaTable error: Version mismatch", ["an old snapshot"]),
     ],
 )
-def test_what_is_no_conflict_is_told_by_what_it_is(text, recognised):
+def test_what_is_no_conflict_is_told_by_what_it_is(text, recognized):
     report = parse_report(text)
     assert report.conflict is None
-    told = "; ".join(report.recognised)
-    assert all(words in told for words in recognised)
-    assert bool(told) == bool(recognised)
+    told = "; ".join(report.recognized)
+    assert all(words in told for words in recognized)
+    assert bool(told) == bool(recognized)
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x" * (MAX_REPORT_CHARS + 1)])

@@ -19,7 +19,7 @@ from lakeui.jobs.schedules import (
     cron_in_words,
     fire_due,
     latest_runs,
-    neighbours,
+    neighbors,
     next_due,
     next_runs,
     run_now,
@@ -308,7 +308,7 @@ def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
     for schedule, hours in ((nightly, 27), (near, 27.3), (far, 33)):  # whatever the hour is now
         schedule.next_due_at = midnight + timedelta(hours=hours)
         schedule.save()
-    met = neighbours([nightly, near, far])
+    met = neighbors([nightly, near, far])
     assert [other_schedule.name for other_schedule in met[nightly.pk]] == ["near"]
     assert met[far.pk] == []
 

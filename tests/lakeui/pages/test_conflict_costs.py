@@ -53,7 +53,7 @@ def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(client_
     body = client.get("/conflicts/?heat=partition").content.decode()
     assert "Cost of conflicts by partition" in body
     assert "day=2026-11-19" in body
-    assert client.get("/conflicts/?heat=colour").status_code == 404
+    assert client.get("/conflicts/?heat=color").status_code == 404
 
 
 def test_costs_are_narrowed_as_the_list_is(client_for, costs):

@@ -78,6 +78,6 @@ def test_an_aborted_transaction_of_databricks_is_explained(client_for, db):
     text = (
         "[MULTI_STATEMENT_TRANSACTION_ROLLBACK_REQUIRED_AFTER_ABORT] The transaction was aborted."
     )
-    assert "Roll it back" in parse_report(text).recognised[0]
+    assert "Roll it back" in parse_report(text).recognized[0]
     body = client_for("viewer").post("/conflicts/explain/", {"text": text}).content.decode()
     assert "Roll it back" in body

@@ -69,7 +69,7 @@ def test_a_version_of_a_program_that_resolved_a_conflict_is_found_without_a_job(
 
 
 def test_text_is_looked_for_in_conditions_parameters_and_reasons(client_for, lake, address):
-    make_commit(lake.table, 4, "DELETE", predicate="colour = 'mauve'", operation_parameters={})
+    make_commit(lake.table, 4, "DELETE", predicate="color = 'mauve'", operation_parameters={})
     make_commit(lake.table, 5, "WRITE", operation_parameters={"mode": "Overwrite"})
     make_commit(lake.table, 6, "WRITE", user_metadata="for the audit")
     client = client_for("viewer")
@@ -144,7 +144,7 @@ def test_restoring_is_offered_to_those_who_may(client_for, lake, address):
     assert "Restore to" not in client_for("operator").get(f"{address}?open=3").content.decode()
 
 
-def test_an_opened_version_shows_the_property_it_changed_among_its_neighbours(
+def test_an_opened_version_shows_the_property_it_changed_among_its_neighbors(
     client_for, lake, address
 ):
     _define(lake.table, 4, {"a": "1", "b": "2", "c": "3", "d": "4", "keep": "7 days"})

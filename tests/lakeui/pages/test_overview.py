@@ -128,7 +128,7 @@ def test_a_table_with_many_aborted_writes_needs_attention_in_every_list(client_f
         assert health == [("a.many", "needs attention"), ("b.few", "ok")]
 
 
-@pytest.mark.parametrize("path", ["/?show=all-of-it", "/?sort=colour", "/?heat=planet"])
+@pytest.mark.parametrize("path", ["/?show=all-of-it", "/?sort=color", "/?heat=planet"])
 def test_an_address_that_names_no_order_is_told(client_for, path):
     assert client_for("viewer").get(path).status_code == 404
 

@@ -68,7 +68,7 @@ def _facts(linked: LinkedReport) -> dict[str, Any]:
     return {
         "conflict": report.conflict.as_dict() if report.conflict else None,
         "more": report.more,
-        "recognised": list(report.recognised),
+        "recognized": list(report.recognized),
         "table": linked.table.name if linked.table else None,
         "winning_version": linked.winning_version,
         "found_by": linked.how,
@@ -80,8 +80,8 @@ def _facts(linked: LinkedReport) -> dict[str, Any]:
 def _lines(facts: dict[str, Any]) -> list[str]:
     reported = facts["conflict"]
     if reported is None:
-        recognised = "; ".join(facts["recognised"]) or "nothing"
-        return [f"No write conflict was found in the text. It contains {recognised}."]
+        recognized = "; ".join(facts["recognized"]) or "nothing"
+        return [f"No write conflict was found in the text. It contains {recognized}."]
     shown = {
         "conflict": reported["exception"] or reported["code"],
         "code": ".".join(part for part in (reported["code"], reported["subclass"]) if part),

@@ -15,7 +15,7 @@ from engine.expressions.render import quote_string
 from engine.spark.jvm import iter_seq
 from engine.spark.session import is_remote, plain_sql
 
-SESSION_CATALOGUE = "spark_catalog"
+SESSION_CATALOG = "spark_catalog"
 _DETAILS = "# Detailed Table Information"
 _PATHS = frozenset({"delta", "lake", "parquet", "csv", "json", "orc", "text", "avro"})
 """Formats before a path in backticks in place of a table name."""
@@ -24,7 +24,7 @@ _SHOWN = ("type", "location", "provider")
 
 
 @dataclass(frozen=True, slots=True)
-class CataloguedTable:
+class SessionTable:
     """A table or view of a catalog; unknown attributes are ""."""
 
     name: str
@@ -40,30 +40,30 @@ class CataloguedTable:
         return "VIEW" in self.kind.upper() or not (self.location or self.provider)
 
 
-def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
+def find_table(session: SparkSession, name: str) -> SessionTable | None:
     """Return the table of a name as written in SQL; None if there is none."""
-    parts = None if is_remote(session) else _parts_in_session_catalogue(session, name)
+    parts = None if is_remote(session) else _parts_in_session_catalog(session, name)
     if parts is not None:
-        return _find_in_session_catalogue(session, name, parts)
+        return _find_in_session_catalog(session, name, parts)
     return _describe_table(session, name)
 
 
-def iter_tables(session: SparkSession) -> Iterator[CataloguedTable]:
+def iter_tables(session: SparkSession) -> Iterator[SessionTable]:
     """Iterate over the session catalog's tables and views by database and name.
 
     Names are `database.table`. Temporary views are skipped.
     """
     inside: Any = session
-    catalogue, jvm = inside._jsparkSession.sessionState().catalog(), inside._jvm
-    for database in sorted(map(str, iter_seq(catalogue.listDatabases()))):
-        identifiers = iter_seq(catalogue.listTables(database, "*", False))
+    catalog, jvm = inside._jsparkSession.sessionState().catalog(), inside._jvm
+    for database in sorted(map(str, iter_seq(catalog.listDatabases()))):
+        identifiers = iter_seq(catalog.listTables(database, "*", False))
         for identifier in sorted(identifiers, key=lambda one: str(one.table())):
             try:
-                table = catalogue.getTableMetadata(identifier)
+                table = catalog.getTableMetadata(identifier)
             except AnalysisException:  # dropped meanwhile
                 continue
             provider, place = table.provider(), table.storage().locationUri()
-            yield CataloguedTable(
+            yield SessionTable(
                 f"{database}.{identifier.table()}",
                 str(table.tableType().name()),
                 _place(jvm, place.get()) if place.isDefined() else "",
@@ -77,7 +77,7 @@ def _place(jvm: Any, uri: Any) -> str:  # noqa: ANN401 - py4j's
     return str(uri.toString() if is_local else jvm.org.apache.hadoop.fs.Path(uri).toString())
 
 
-def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] | None:
+def _parts_in_session_catalog(session: SparkSession, name: str) -> list[str] | None:
     """Return the parts of a name in the session catalog; None if another catalog owns the name."""
     inside: Any = session
     state = inside._jsparkSession.sessionState()
@@ -87,22 +87,22 @@ def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] |
         return None
     parts = [str(part) for part in iter_seq(parsed)]
     if len(parts) == 3:
-        return parts if parts[0] == SESSION_CATALOGUE else None
+        return parts if parts[0] == SESSION_CATALOG else None
     current = str(state.catalogManager().currentCatalog().name())
-    return parts if len(parts) < 3 and current == SESSION_CATALOGUE else None
+    return parts if len(parts) < 3 and current == SESSION_CATALOG else None
 
 
-def _find_in_session_catalogue(
+def _find_in_session_catalog(
     session: SparkSession, name: str, parts: list[str]
-) -> CataloguedTable | None:
+) -> SessionTable | None:
     """Look a table up in Spark's own catalog directly: SQL takes seconds for Python sources."""
     is_temporary, table = _load_metadata(session, parts)
     if is_temporary:
-        return CataloguedTable(name, "VIEW")
+        return SessionTable(name, "VIEW")
     if table is None:
         return None
     provider, place = table.provider(), table.storage().locationUri()
-    return CataloguedTable(
+    return SessionTable(
         str(table.qualifiedName()),
         str(table.tableType().name()),
         str(place.get().toString()) if place.isDefined() else "",
@@ -114,7 +114,7 @@ def _find_in_session_catalogue(
 
 def find_permanent_view(session: SparkSession, name: str) -> Any:  # noqa: ANN401 - py4j's
     """Return the metadata of a permanent view in the session catalog; None if there is none."""
-    parts = _parts_in_session_catalogue(session, name)
+    parts = _parts_in_session_catalog(session, name)
     table = None if parts is None else _load_metadata(session, parts)[1]
     return table if table is not None and str(table.tableType().name()) == "VIEW" else None
 
@@ -133,7 +133,7 @@ def _load_metadata(session: SparkSession, parts: list[str]) -> tuple[bool, Any]:
         return False, None
 
 
-def _describe_table(session: SparkSession, name: str) -> CataloguedTable | None:
+def _describe_table(session: SparkSession, name: str) -> SessionTable | None:
     try:
         if not session.catalog.tableExists(name):
             return None
@@ -152,10 +152,10 @@ def _describe_table(session: SparkSession, name: str) -> CataloguedTable | None:
     qualified = details.get("name") or ".".join(part for part in parts if part) or name
     if all(parts) and not details.keys() & {"location", "provider"}:
         details |= _read_table_list(session, *parts)
-    return CataloguedTable(qualified, *(details.get(key, "") for key in _SHOWN))
+    return SessionTable(qualified, *(details.get(key, "") for key in _SHOWN))
 
 
-def _find_unknown_format(session: SparkSession, name: str) -> CataloguedTable | None:
+def _find_unknown_format(session: SparkSession, name: str) -> SessionTable | None:
     """Return a table of a format unknown to the session: Spark does not describe it."""
     named = sqlglot.to_table(name, dialect="spark")
     parts = (
@@ -166,7 +166,7 @@ def _find_unknown_format(session: SparkSession, name: str) -> CataloguedTable | 
     details = _read_table_list(session, *parts)
     if not details:
         return None
-    return CataloguedTable(".".join(parts), *(details.get(key, "") for key in _SHOWN))
+    return SessionTable(".".join(parts), *(details.get(key, "") for key in _SHOWN))
 
 
 def _read_table_list(
@@ -204,12 +204,12 @@ def places_in(session: SparkSession, text: str) -> list[str] | None:
             places.append(table.name)
             continue
         try:
-            catalogued = find_table(session, table.sql(dialect="spark"))
+            cataloged = find_table(session, table.sql(dialect="spark"))
         except PySparkException:
             return None
-        if catalogued is None or catalogued.is_view:
+        if cataloged is None or cataloged.is_view:
             return None
-        places.append(catalogued.location)
+        places.append(cataloged.location)
     return places
 
 
