@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from lakeui.api.models import ApiToken, IdempotentAnswer
-from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin, register_rows
 
 auditlog.register(ApiToken, include_fields=["name", "role", "user", "expiry", "public_id"])
 
@@ -25,10 +25,11 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         return admin.ModelAdmin.has_delete_permission(self, request, obj)
 
 
-@admin.register(IdempotentAnswer)
-class IdempotentAnswerAdmin(InternalAdmin):
-    list_display = ["created_at", "user", "key", "status", "location"]
-    list_filter = ["status"]
-    search_fields = ["key", "user__username"]
-    date_hierarchy = "created_at"
-    list_select_related = ["user"]
+register_rows(
+    IdempotentAnswer,
+    "created_at user key status location",
+    search="key user__username",
+    filters="status",
+    base=InternalAdmin,
+    date_hierarchy="created_at",
+)

@@ -21,7 +21,7 @@ from lakeui.catalog.models import (
     TableSync,
     UnregisteredTable,
 )
-from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyAdmin, ReadOnlyInline
+from lakeui.catalog.read_only_admin import InternalAdmin, ReadOnlyInline, register_rows
 from lakeui.catalog.schema_rows import top_fields
 from lakeui.managed.models import (
     CommitAttempt,
@@ -133,14 +133,13 @@ class TableGrantAdmin(admin.ModelAdmin):
         super().save_model(request, obj, form, change)
 
 
-@admin.register(TableKey)
-class TableKeyAdmin(ReadOnlyAdmin):
-    """Keys, declared and removed on the table's schema page, which checks their columns."""
-
-    list_display = ["table", "kind", "name", "columns", "references", "declared_at", "declared_by"]
-    list_filter = ["kind"]
-    search_fields = ["table__name", "name", "references"]
-    list_select_related = ["table", "declared_by"]
+# Keys, declared and removed on the table's schema page, which checks their columns.
+register_rows(
+    TableKey,
+    "table kind name columns references declared_at declared_by",
+    search="table__name name references",
+    filters="kind",
+)
 
 
 class CommitFileInline(ReadOnlyInline):
@@ -148,162 +147,108 @@ class CommitFileInline(ReadOnlyInline):
     fields = ["action", "path", "size_bytes", "row_count", "deleted_row_count"]
 
 
-@admin.register(Commit)
-class CommitAdmin(ReadOnlyAdmin):
-    list_display = [
-        "table",
-        "version",
-        "committed_at",
-        "operation",
-        "user_name",
-        "isolation_level",
-        "files_added",
-        "files_removed",
-    ]
-    list_filter = ["operation", "isolation_level", "is_blind_append", "changes_metadata"]
-    search_fields = ["table__name", "user_name", "txn_id", "predicate", "user_metadata"]
-    date_hierarchy = "committed_at"
-    list_select_related = ["table"]
-    inlines = [CommitFileInline]
+register_rows(
+    Commit,
+    "table version committed_at operation user_name isolation_level files_added files_removed",
+    search="table__name user_name txn_id predicate user_metadata",
+    filters="operation isolation_level is_blind_append changes_metadata",
+    date_hierarchy="committed_at",
+    inlines=[CommitFileInline],
+)
+register_rows(
+    CommitHour,
+    "hour commits",
+    search="hour",
+    filters="hour",
+    base=InternalAdmin,
+    date_hierarchy="hour",
+)
+register_rows(
+    CommitFile,
+    "commit action path size_bytes row_count data_change",
+    search="path commit__table__name",
+    filters="action data_change",
+)
 
+# First readings of logs, requested or under way.
+register_rows(
+    TableSync,
+    "table requested_at started_at seen_at stage done total",
+    search="table__name",
+    filters="stage",
+    base=InternalAdmin,
+)
 
-@admin.register(CommitHour)
-class CommitHourAdmin(InternalAdmin):
-    list_display = ["hour", "commits"]
-    list_filter = ["hour"]
-    search_fields = ["hour"]
-    date_hierarchy = "hour"
+# Requested previews; the rows are on their page, for people who may see the table.
+register_rows(
+    Preview,
+    "table version asked_at read_at error_code",
+    search="table__name error_message",
+    filters="error_code",
+    base=InternalAdmin,
+    exclude=["columns", "rows"],
+)
 
+# Reads that people wait for.
+register_rows(
+    RowRead,
+    "subject table requested_by asked_at began_at worker",
+    search="table__name subject",
+    base=InternalAdmin,
+)
+register_rows(
+    LiveFile,
+    "table path size_bytes row_count deleted_row_count modified_at",
+    search="path table__name",
+    filters="table",
+)
+register_rows(
+    Discovery,
+    "root match requested_by requested_at finished_at examined",
+    search="root match",
+    filters="is_complete",
+)
+register_rows(DiscoveredTable, "place name discovery", search="place name")
+register_rows(
+    UnregisteredTable,
+    "place discovery found_at is_dismissed",
+    search="place",
+    filters="is_dismissed",
+)
+register_rows(
+    ManagedCatalog, "name comment storage_root created_at created_by", search="name comment"
+)
+register_rows(
+    ManagedSchema,
+    "name catalog comment created_at created_by",
+    search="name catalog__name comment",
+    filters="catalog",
+)
+register_rows(
+    ReservedTable,
+    "name schema table_id location reserved_at reserved_by",
+    search="name schema__name location",
+    list_select_related=["schema__catalog", "reserved_by"],
+    base=InternalAdmin,
+)
 
-@admin.register(CommitFile)
-class CommitFileAdmin(ReadOnlyAdmin):
-    list_display = ["commit", "action", "path", "size_bytes", "row_count", "data_change"]
-    list_filter = ["action", "data_change"]
-    search_fields = ["path", "commit__table__name"]
-    list_select_related = ["commit"]
+# The tables of the catalog; a dropped table keeps its rows and files.
+register_rows(
+    ManagedTable,
+    "full_name table_id latest_version published_version created_at dropped_at",
+    search="full_name location",
+    filters="schema__catalog dropped_at",
+)
+register_rows(
+    RatifiedVersion,
+    "table version file_name ratified_at user token_name client",
+    search="table__full_name file_name client",
+)
 
-
-@admin.register(TableSync)
-class TableSyncAdmin(InternalAdmin):
-    """First readings of logs, requested or under way."""
-
-    list_display = ["table", "requested_at", "started_at", "seen_at", "stage", "done", "total"]
-    list_filter = ["stage"]
-    search_fields = ["table__name"]
-    list_select_related = ["table"]
-
-
-@admin.register(Preview)
-class PreviewAdmin(InternalAdmin):
-    """Requested previews; the rows are on their page, for people who may see the table."""
-
-    list_display = ["table", "version", "asked_at", "read_at", "error_code"]
-    list_filter = ["error_code"]
-    search_fields = ["table__name", "error_message"]
-    list_select_related = ["table"]
-    exclude = ["columns", "rows"]
-
-
-@admin.register(RowRead)
-class RowReadAdmin(InternalAdmin):
-    """Reads that people wait for."""
-
-    list_display = ["subject", "table", "requested_by", "asked_at", "began_at", "worker"]
-    search_fields = ["table__name", "subject"]
-    list_select_related = ["table", "requested_by"]
-
-
-@admin.register(LiveFile)
-class LiveFileAdmin(ReadOnlyAdmin):
-    list_display = ["table", "path", "size_bytes", "row_count", "deleted_row_count", "modified_at"]
-    list_filter = ["table"]
-    search_fields = ["path", "table__name"]
-    list_select_related = ["table"]
-
-
-@admin.register(Discovery)
-class DiscoveryAdmin(ReadOnlyAdmin):
-    list_display = ["root", "match", "requested_by", "requested_at", "finished_at", "examined"]
-    list_filter = ["is_complete"]
-    search_fields = ["root", "match"]
-    list_select_related = ["requested_by"]
-
-
-@admin.register(DiscoveredTable)
-class DiscoveredTableAdmin(ReadOnlyAdmin):
-    list_display = ["place", "name", "discovery"]
-    search_fields = ["place", "name"]
-    list_select_related = ["discovery"]
-
-
-@admin.register(UnregisteredTable)
-class UnregisteredTableAdmin(ReadOnlyAdmin):
-    list_display = ["place", "discovery", "found_at", "is_dismissed"]
-    list_filter = ["is_dismissed"]
-    search_fields = ["place"]
-    list_select_related = ["discovery"]
-
-
-@admin.register(ManagedCatalog)
-class ManagedCatalogAdmin(ReadOnlyAdmin):
-    list_display = ["name", "comment", "storage_root", "created_at", "created_by"]
-    search_fields = ["name", "comment"]
-    list_select_related = ["created_by"]
-
-
-@admin.register(ManagedSchema)
-class ManagedSchemaAdmin(ReadOnlyAdmin):
-    list_display = ["name", "catalog", "comment", "created_at", "created_by"]
-    search_fields = ["name", "catalog__name", "comment"]
-    list_filter = ["catalog"]
-    list_select_related = ["catalog", "created_by"]
-
-
-@admin.register(ReservedTable)
-class ReservedTableAdmin(InternalAdmin):
-    list_display = ["name", "schema", "table_id", "location", "reserved_at", "reserved_by"]
-    search_fields = ["name", "schema__name", "location"]
-    list_select_related = ["schema__catalog", "reserved_by"]
-
-
-@admin.register(ManagedTable)
-class ManagedTableAdmin(ReadOnlyAdmin):
-    """The tables of the catalog; a dropped table keeps its rows and files."""
-
-    list_display = [
-        "full_name",
-        "table_id",
-        "latest_version",
-        "published_version",
-        "created_at",
-        "dropped_at",
-    ]
-    search_fields = ["full_name", "location"]
-    list_filter = ["schema__catalog", "dropped_at"]
-
-
-@admin.register(RatifiedVersion)
-class RatifiedVersionAdmin(ReadOnlyAdmin):
-    list_display = ["table", "version", "file_name", "ratified_at", "user", "token_name", "client"]
-    search_fields = ["table__full_name", "file_name", "client"]
-    list_select_related = ["table", "user"]
-
-
-@admin.register(CommitAttempt)
-class CommitAttemptAdmin(ReadOnlyAdmin):
-    """Commits that were refused, and what the comparison with the commits before them says."""
-
-    list_display = [
-        "table",
-        "version",
-        "refused_at",
-        "user",
-        "client",
-        "operation",
-        "verdict",
-        "rule",
-        "retried_version",
-    ]
-    search_fields = ["table__full_name", "file_name", "client", "operation"]
-    list_filter = ["verdict"]
-    list_select_related = ["table", "user"]
+# Commits that were refused, and what the comparison with the commits before them says.
+register_rows(
+    CommitAttempt,
+    "table version refused_at user client operation verdict rule retried_version",
+    search="table__full_name file_name client operation",
+    filters="verdict",
+)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import Model
 from django.http import HttpRequest
 
 
@@ -37,3 +38,29 @@ class ReadOnlyInline(_ShowsOnly, admin.TabularInline):
     extra = 0
     can_delete = False
     show_change_link = True
+
+
+def register_rows(
+    model: type[Model],
+    columns: str,
+    *,
+    search: str,
+    filters: str = "",
+    base: type[ReadOnlyAdmin] = ReadOnlyAdmin,
+    **options: Any,  # noqa: ANN401 - attributes of ModelAdmin
+) -> None:
+    """Register read-only pages for the rows of a model; names of fields are separated by spaces.
+
+    Rows that a listed column refers to are fetched with the list.
+    """
+    relations = {field.name for field in model._meta.fields if field.is_relation}
+    related = [name for name in columns.split() if name in relations]
+    options = {"list_select_related": related, **options}
+    admin.site.register(
+        model,
+        base,
+        list_display=columns.split(),
+        search_fields=search.split(),
+        list_filter=filters.split(),
+        **options,
+    )

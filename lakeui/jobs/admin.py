@@ -1,9 +1,8 @@
 """Jobs, read-only: they are requested, cancelled and retried elsewhere, and never edited."""
 
 from auditlog.registry import auditlog
-from django.contrib import admin
 
-from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from lakeui.catalog.read_only_admin import ReadOnlyInline, register_rows
 from lakeui.jobs.models import (
     Job,
     JobAttempt,
@@ -40,102 +39,51 @@ class JobEventInline(ReadOnlyInline):
     fields = ["at", "level", "message"]
 
 
-@admin.register(Job)
-class JobAdmin(ReadOnlyAdmin):
-    list_display = [
-        "id",
-        "table",
-        "kind",
-        "state",
-        "schedule",
-        "dry_run",
-        "requested_by",
-        "created_at",
-        "finished_at",
-        "attempts",
-        "committed_version",
-        "error_code",
-    ]
-    list_filter = ["state", "kind", "queue", "dry_run", "error_code"]
-    search_fields = ["id", "table__name", "requested_by__username", "statement", "reason"]
-    date_hierarchy = "created_at"
-    list_select_related = ["table", "requested_by", "schedule"]
-    inlines = [JobAttemptInline, JobEventInline]
-
-
-@admin.register(JobAttempt)
-class JobAttemptAdmin(ReadOnlyAdmin):
-    list_display = [
-        "job",
-        "number",
-        "outcome",
-        "worker",
-        "started_at",
-        "finished_at",
-        "core_ms",
-        "bytes_written",
-    ]
-    list_filter = ["outcome"]
-    search_fields = ["job__id", "worker", "message"]
-    date_hierarchy = "started_at"
-    list_select_related = ["job"]
-    inlines = [JobStageInline]
-
-
-@admin.register(JobStage)
-class JobStageAdmin(ReadOnlyAdmin):
-    list_display = ["attempt", "place", "name", "found", "started_at", "took_ms", "done", "total"]
-    list_filter = ["name"]
-    search_fields = ["attempt__job__id", "name", "found"]
-    date_hierarchy = "started_at"
-    list_select_related = ["attempt"]
-
-
-@admin.register(WorkerReport)
-class WorkerReportAdmin(ReadOnlyAdmin):
-    list_display = [
-        "name",
-        "queue",
-        "seen_at",
-        "code_version",
-        "slots",
-        "spark_version",
-        "cores",
-        "busy_cores",
-    ]
-    list_filter = ["queue"]
-    search_fields = ["name", "spark_master"]
-    date_hierarchy = "seen_at"
-
-
-@admin.register(JobEvent)
-class JobEventAdmin(ReadOnlyAdmin):
-    list_display = ["at", "job", "level", "message"]
-    list_filter = ["level"]
-    search_fields = ["job__id", "message"]
-    date_hierarchy = "at"
-    list_select_related = ["job"]
-
-
-@admin.register(Schedule)
-class ScheduleAdmin(ReadOnlyAdmin):
-    list_display = ["name", "table", "kind", "cron", "owner", "enabled", "next_due_at", "last_job"]
-    list_filter = ["enabled", "kind"]
-    search_fields = ["name", "table__name", "owner__username", "statement"]
-    list_select_related = ["table", "owner", "last_job"]
-
-
-@admin.register(Upload)
-class UploadAdmin(ReadOnlyAdmin):
-    list_display = ["name", "owner", "sent_at"]
-    list_filter = ["sent_at"]
-    search_fields = ["name", "owner__username"]
-    date_hierarchy = "sent_at"
-    list_select_related = ["owner"]
-
-
-@admin.register(PeriodicTurn)
-class PeriodicTurnAdmin(ReadOnlyAdmin):
-    list_display = ["name", "holder", "expires_at"]
-    list_filter = ["expires_at"]
-    search_fields = ["name"]
+register_rows(
+    Job,
+    "id table kind state schedule dry_run requested_by "
+    "created_at finished_at attempts committed_version error_code",
+    search="id table__name requested_by__username statement reason",
+    filters="state kind queue dry_run error_code",
+    date_hierarchy="created_at",
+    inlines=[JobAttemptInline, JobEventInline],
+)
+register_rows(
+    JobAttempt,
+    "job number outcome worker started_at finished_at core_ms bytes_written",
+    search="job__id worker message",
+    filters="outcome",
+    date_hierarchy="started_at",
+    inlines=[JobStageInline],
+)
+register_rows(
+    JobStage,
+    "attempt place name found started_at took_ms done total",
+    search="attempt__job__id name found",
+    filters="name",
+    date_hierarchy="started_at",
+)
+register_rows(
+    WorkerReport,
+    "name queue seen_at code_version slots spark_version cores busy_cores",
+    search="name spark_master",
+    filters="queue",
+    date_hierarchy="seen_at",
+)
+register_rows(
+    JobEvent, "at job level message", search="job__id message", filters="level", date_hierarchy="at"
+)
+register_rows(
+    Schedule,
+    "name table kind cron owner enabled next_due_at last_job",
+    search="name table__name owner__username statement",
+    filters="enabled kind",
+)
+register_rows(
+    Upload,
+    "name owner sent_at",
+    search="name owner__username",
+    filters="sent_at",
+    date_hierarchy="sent_at",
+)
+register_rows(PeriodicTurn, "name holder expires_at", search="name", filters="expires_at")
