@@ -137,11 +137,7 @@ def _perform_to_end(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Atte
 
 
 def _find_cancellation(heartbeat: Heartbeat) -> OperationCancelledError | None:
-    """Return why a job must not run again after an outage: it was cancelled, or timed out.
-
-    Raises:
-        LeaseLostError: another worker has it.
-    """
+    """Return why a job must not run again after an outage: it was cancelled, or timed out."""
     try:
         heartbeat.check()
     except LeaseLostError:

@@ -197,11 +197,7 @@ class Catalog(Protocol):
         ...
 
     def resolve_table(self, name: CatalogTableName) -> CatalogTable:
-        """Find a table.
-
-        Raises:
-            TableNotFoundError: the catalog has no such table.
-        """
+        """Find a table; raise `TableNotFoundError` if the catalog has no such table."""
         ...
 
     def list_commits(self, table: CatalogTable) -> RatifiedCommits:

@@ -207,11 +207,7 @@ class ManagedStore:
         return version <= published
 
     def _register(self, first: ProposedCommit) -> None:
-        """Give a staged table its name, now that its version 0 is in the log.
-
-        Raises:
-            CommitOutcomeUnknownError: the catalog did not say whether it has the table.
-        """
+        """Give a staged table its name, now that its version 0 is in the log."""
         doubt: EngineError | None = None
         for pause_s in _PAUSES_S:
             try:
@@ -295,11 +291,7 @@ class ManagedStore:
         return read(path)
 
     def _check_latest(self, visible: Iterable[str], latest_version: int, start: str) -> None:
-        """Check that a listing has the catalog's latest version; an earlier one would be stale.
-
-        Raises:
-            LogGapError: neither the catalog nor the log has its commit.
-        """
+        """Check that a listing has the catalog's latest version; an earlier one would be stale."""
         name = commit_path(latest_version).rpartition("/")[2]
         if not self._is_staged and name >= start and name not in visible:
             what = (

@@ -367,11 +367,7 @@ class _V1Api:
         self._server.tell("DELETE", _v1_path(name))
 
     def _load(self, table: CatalogTable) -> V1Table:
-        """Load a table by its name, and make sure that it is still the same.
-
-        Raises:
-            CatalogTableMissingError: another table has its name.
-        """
+        """Load a table by its name, and make sure that it is still the same."""
         answer = self._server.ask(_v1_path(table.name), V1Table)
         if answer.metadata.table_uuid != table.table_id:
             what = f"Another table has the name {table.name} since this one was opened."

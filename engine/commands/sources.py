@@ -185,11 +185,7 @@ class QuerySource(_AsJson):
         return self.query
 
     def tables_read(self) -> tuple[str, ...]:
-        """Return the tables it names, as written.
-
-        Raises:
-            ExpressionError: it does not parse.
-        """
+        """Return the tables it names, as written; raise `ExpressionError` if it does not parse."""
         return tables_in_query(read_query_text(self.query))
 
     def validate(self) -> None:

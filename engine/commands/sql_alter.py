@@ -283,11 +283,7 @@ def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...]
 
 
 def check(cursor: StatementCursor) -> str:
-    """CHECK (condition), as text.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
+    """CHECK (condition), as text; raise `StatementError` if something else is ahead."""
     if cursor.peek() in {"PRIMARY", "FOREIGN", "UNIQUE"}:
         raise _informational(cursor)
     cursor.need("CHECK", "(")

@@ -73,11 +73,7 @@ class StatementCursor(Cursor):
         return ".".join(parts)
 
     def _refuse_hyphens(self, start: int) -> None:
-        """Refuse an unquoted name with hyphens, as in `table-name`.
-
-        Raises:
-            StatementError: the name continues after a hyphen.
-        """
+        """Refuse an unquoted name with hyphens, as in `table-name`."""
         position = self.position
         whole = re.match(r"(?:-\w+)+", self.text[self.tokens[self.index - 1].end :])
         if whole is not None:

@@ -18,11 +18,7 @@ class FeatureNameError(RequestError, code="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
 
 
 def check_feature(name: str) -> None:
-    """Refuse an unknown table feature.
-
-    Raises:
-        FeatureNameError: this engine does not know it.
-    """
+    """Raise `FeatureNameError` for a table feature that this engine does not know."""
     if name.lower() not in {feature.lower() for feature in FEATURES}:
         what = f"{name} is not a table feature that this engine can enable."
         raise FeatureNameError(
@@ -31,11 +27,7 @@ def check_feature(name: str) -> None:
 
 
 def condition(given: object, frames: CallerFrames, name: str = "'condition'") -> GivenColumn | None:
-    """Return a condition given as text or Column.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """Return a condition given as text or Column; raise `TypeError` if it is neither."""
     if given is None:
         return None
     if not isinstance(given, str | Column):
@@ -103,11 +95,7 @@ def refuse(what: str, objects: Iterable[object]) -> NoReturn:
 
 
 def check_text(given: object, name: str) -> None:
-    """Refuse an argument other than a text.
-
-    Raises:
-        ValueError: it is not a text.
-    """
+    """Raise `ValueError` for an argument other than a text."""
     if not isinstance(given, str):
         msg = f"{name} needs to be a string but got '{type(given)}'."
         raise ValueError(msg)
@@ -143,11 +131,7 @@ def check_integer(given: object, name: str, kind: str = "int") -> None:
 
 
 def check_flag(given: object, name: str) -> None:
-    """Refuse an argument other than true or false.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Raise `ValueError` for an argument other than true or false."""
     if not isinstance(given, bool):
         msg = f"{name} needs to be a boolean but got '{type(given)}'."
         raise ValueError(msg)

@@ -123,12 +123,7 @@ def create(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFrame:
 
 
 def _check_columns(rows: DataFrame) -> None:
-    """Refuse a query whose columns cannot be those of a table.
-
-    Raises:
-        NamedTwiceError: two have one name.
-        AllVoidError: all of them are VOID.
-    """
+    """Refuse a query whose columns cannot be those of a table."""
     names = [name.lower() for name in rows.columns]
     if len(set(names)) < len(names):
         what = f"The query has two columns of one name: {', '.join(rows.columns)}."
@@ -244,11 +239,7 @@ def make_view(spark: SparkSession, plan: Java) -> DataFrame:
 
 
 def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the partition columns and the clustering columns.
-
-    Raises:
-        TransformPartitionError: a table of buckets, or partitioned by a function.
-    """
+    """Return the partition columns and the clustering columns."""
     partitions: list[str] = []
     clusters: list[str] = []
     for transform in iter_seq(plan.partitioning()):

@@ -238,12 +238,7 @@ def _check_agrees(definition: NewTableDefinition, location: str, snapshot: Snaps
 def _check_location(
     spark: SparkSession, definition: NewTableDefinition, columns: StructType, *, has_log: bool
 ) -> None:
-    """Refuse to create a table among existing files, or one without columns.
-
-    Raises:
-        OccupiedLocationError: there is a file, or a table not to be replaced.
-        WithoutColumnsError: neither columns nor a query are given.
-    """
+    """Refuse to create a table among existing files, or one without columns."""
     uri = normalize_uri(definition.location)
     store = open_store(uri, storage_options(spark, uri, {}))
     replaces = has_log and definition.replace and definition.clone is None
@@ -254,11 +249,7 @@ def _check_location(
 
 
 def _check_collations(schema: spark_types.StructType) -> None:
-    """Refuse columns with a collation, which would be lost.
-
-    Raises:
-        CollationError: a column has one.
-    """
+    """Refuse columns with a collation, which would be lost."""
     for column in schema:
         if _is_collated(column.dataType):
             raise CollationError(column.name)

@@ -136,11 +136,7 @@ class ReadsDelta(_Reader):
             return name_frame(checked, place.name) if place.name else checked.alias(name)
 
     def _check_schema(self, frame: DataFrame) -> DataFrame:
-        """Return the frame if no schema or the same schema was given.
-
-        Raises:
-            RequestError: another schema was given.
-        """
+        """Return the frame if no schema or the same schema was given."""
         given = self._own_schema
         if given is None:
             return frame

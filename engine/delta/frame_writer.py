@@ -503,11 +503,7 @@ class WritesDeltaV2(_WriterV2):
 
 
 def _column_name(given: Any) -> str:  # noqa: ANN401
-    """Return the name of a column to partition by.
-
-    Raises:
-        RequestError: it is a function of one.
-    """
+    """Return the name of a column to partition by."""
     text = (
         str(given).removeprefix("Column<'").removesuffix("'>")
         if isinstance(given, Column)

@@ -78,11 +78,7 @@ class FrameWrite:
         return self.frame.sparkSession
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Whether an option is true.
-
-        Raises:
-            IllegalOptionError: it is neither true nor false.
-        """
+        """Whether an option is true; raise `IllegalOptionError` if it is neither true nor false."""
         text = self.options.get(name, str(default)).lower()
         if text not in {"true", "false"}:
             what = f"{name} is {text[:60]!r}."
@@ -118,11 +114,7 @@ def save_to_path(write: FrameWrite, path: str) -> None:
 
 
 def _refuse_inside_another(spark: SparkSession, path: str) -> None:
-    """Refuse to create a table in another one's directory, whose VACUUM would delete its files.
-
-    Raises:
-        PartitioningError: the path is inside a Delta table, such as a partition of it.
-    """
+    """Refuse to create a table in another one's directory, whose VACUUM would delete its files."""
     place = find_table_above(spark, path)
     if place is not None:
         what = f"{path} is inside the Delta table {place}."

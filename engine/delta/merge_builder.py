@@ -154,11 +154,7 @@ class DeltaMergeBuilder:
         return merge_frame(handle.spark, result)
 
     def _check_zone(self) -> None:
-        """Refuse to store whole source rows if a column would be cast in another zone than UTC.
-
-        Raises:
-            RequestError: names the column and its cast.
-        """
+        """Refuse to store whole source rows if a column would be cast in another zone than UTC."""
         stars = {clause.action for clause in self._clauses} & {UPDATE_ALL, INSERT_ALL}
         if not stars or is_in_utc(self._handle.spark):
             return

@@ -183,12 +183,7 @@ def _insert_command(
 def _check_partitions(
     plan: Java, fixed: Mapping[str, str | None], partition_columns: Sequence[str]
 ) -> None:
-    """Refuse a PARTITION clause that cannot be run as written.
-
-    Raises:
-        NotPartitionColumnError: it names another column.
-        PartitionGuardError: it has IF NOT EXISTS.
-    """
+    """Refuse a PARTITION clause that cannot be run as written."""
     if plan.ifPartitionNotExists():
         what = "PARTITION … IF NOT EXISTS is not supported."
         raise PartitionGuardError(what, "Use INSERT INTO, or MERGE.", field="sql")
@@ -200,12 +195,7 @@ def _check_partitions(
 
 
 def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the table's columns for the query's columns, in order.
-
-    Raises:
-        UnknownColumnError: the statement names a column that the table does not have.
-        NamedTwiceError: it names a column twice.
-    """
+    """Return the table's columns for the query's columns, in order."""
     constants = {name.lower() for name, value in fixed.items() if value is not None}
     given = texts_of(plan.userSpecifiedCols())
     for name in given:

@@ -280,11 +280,7 @@ class StatementViews:
         return str(first_row[0])
 
     def _check_name(self, relation: NamedRelation) -> None:
-        """Check that the text has the relation at the parser's position.
-
-        Raises:
-            StatementNotRoutedError: it has something else there.
-        """
+        """Check that the text has the relation at the parser's position."""
         text = self._text[relation.start : relation.name_end]
         if _IDENTIFIER.match(text):
             return

@@ -152,11 +152,7 @@ def run_engine_statement(
 def _substitute_parameters(
     spark: SparkSession, cursor: StatementCursor, arguments: Arguments
 ) -> str:
-    """Replace parameters in the text by literals, each rendered by Spark.
-
-    Raises:
-        StatementNotRoutedError: a parameter has no value.
-    """
+    """Replace parameters in the text by literals, each rendered by Spark."""
     parts, at, tokens, count = [], 0, cursor.tokens, 0
     for index, token in enumerate(tokens):
         if token.kind != "symbol" or token.value not in {":", "?"}:
@@ -292,11 +288,7 @@ def _run_write(spark: SparkSession, plan: Java, *, reads_anew: bool) -> DataFram
 
 
 def _refuse_view(spark: SparkSession, parts: tuple[str, ...]) -> None:
-    """Refuse to change a Delta table through a temporary view.
-
-    Raises:
-        ViewWriteError: the name is that of a temporary view over a Delta table.
-    """
+    """Refuse to change a Delta table through a temporary view."""
     name = name_sql(parts)
     table = find_table(spark, name) if parts else None
     if table is None or not table.is_view or find_permanent_view(spark, name) is not None:

@@ -71,11 +71,7 @@ class DeltaTableBuilder(Generic[_Table]):
         generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
         comment: str | None = None,
     ) -> "DeltaTableBuilder[_Table]":
-        """Add one column.
-
-        Raises:
-            ParseException: Spark does not know the type.
-        """
+        """Add one column; raise `ParseException` if Spark does not know the type."""
         if type(colName) is not str:
             refuse("Column name must be str.", [colName])
         if type(dataType) is not str and not isinstance(dataType, T.DataType):

@@ -143,13 +143,7 @@ def _read_partition(
     options: Mapping[str, object],
     latest: Latest,
 ) -> DataFrame | None:
-    """Read the rows of a partition by its directory, as `/lake/t/day=1`; None outside of tables.
-
-    Raises:
-        PartitionPathError: (`PartitionColumnError`) the path does not consist of partition columns
-            and values.
-        PathUnknownError: the table has no file in the partition.
-    """
+    """Read the rows of a partition by its directory, as `/lake/t/day=1`; None outside of tables."""
     root = find_table_above(spark, path)
     if root is None:
         return None

@@ -321,11 +321,7 @@ def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
 
 
 def _partitions(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
-    """SHOW PARTITIONS t: the values of its partition columns; None for another format.
-
-    Raises:
-        NotPartitionedError: it has no partition columns.
-    """
+    """SHOW PARTITIONS t: the values of its partition columns; None for another format."""
     name = table_name(cursor)
     if find_delta(spark, name.parts) is None:
         return None
@@ -340,22 +336,14 @@ def _partitions(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
 
 
 def _refuse_definition(spark: SparkSession, cursor: StatementCursor) -> None:
-    """SHOW CREATE TABLE t: leave another table to Spark.
-
-    Raises:
-        DefinitionShownError: it is a Delta table, whose definition is in its log.
-    """
+    """SHOW CREATE TABLE t: leave another table to Spark."""
     if find_delta(spark, table_name(cursor).parts) is not None:
         what = "SHOW CREATE TABLE is not supported for Delta tables."
         raise DefinitionShownError(what, "Use DESCRIBE DETAIL and DESCRIBE TABLE.", field="sql")
 
 
 def _analyze(spark: SparkSession, cursor: StatementCursor) -> None:
-    """ANALYZE TABLE t: leave another table to Spark.
-
-    Raises:
-        StatisticsError: it is a Delta table.
-    """
+    """ANALYZE TABLE t: leave another table to Spark."""
     if find_delta(spark, table_name(cursor).parts) is not None:
         raise StatisticsError
 
@@ -497,11 +485,7 @@ def _cut_location(cursor: StatementCursor) -> tuple[str, str]:
 
 
 def _readable_source(spark: SparkSession, source: Source, names: tuple[str, ...] = ()) -> Source:
-    """Return a source that the engine reads: of Delta tables itself, of others by the server.
-
-    Raises:
-        StatementNotRoutedError: it reads both.
-    """
+    """Return a source that the engine reads: of Delta tables itself, of others by the server."""
     if not isinstance(source, TableSource | QuerySource):
         return source
     is_ours = {find_delta(spark, parts_of(name)) is not None for name in source.tables_read()}

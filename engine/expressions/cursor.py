@@ -41,11 +41,7 @@ class Cursor:
         return False
 
     def need(self, *expected: str) -> None:
-        """Move past these words or symbols.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Move past these words or symbols; raise `StatementError` if something else is next."""
         for token in expected:
             if not self.take(token):
                 self.refuse(f"{token if token.isalnum() else repr(token)} was expected")
@@ -76,11 +72,7 @@ class Cursor:
         return token.position if token else 0
 
     def string(self, what: str = "a string") -> str:
-        """Take the string ahead.
-
-        Raises:
-            StatementError: the next token is something else.
-        """
+        """Take the string ahead; raise `StatementError` if the next token is something else."""
         token = self.token()
         if token is None or token.kind != "string":
             self.refuse(f"{what} in quotes was expected")

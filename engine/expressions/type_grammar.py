@@ -21,11 +21,7 @@ _NAMED: dict[str, DataType] = {**NAMED_TYPES, "VARIANT": VARIANT}
 
 
 def parse_type(text: str) -> DataType:
-    """Parse a type as in a column definition.
-
-    Raises:
-        ExpressionError: it is none.
-    """
+    """Parse a type as in a column definition; raise `ExpressionError` if it is none."""
     cursor = Cursor(tokenize(text), text)
     named = read_type(cursor)
     if not cursor.at_end:

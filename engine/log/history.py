@@ -79,11 +79,7 @@ def iter_told(store: Store, limit: int) -> Iterator[CommitInfo]:
 
 
 def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogFile, CommitInfo]]:
-    """Yield commits with their commit info, read in batches.
-
-    Raises:
-        TableReplacedError: another table replaced this one meanwhile.
-    """
+    """Yield commits with their commit info, read in batches."""
     tip: Tip | None = None
     for start in range(0, len(commits), _BATCH):
         batch = _read_infos(store, commits[start : start + _BATCH])

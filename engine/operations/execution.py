@@ -150,11 +150,7 @@ class Execution:
 
     @property
     def spark(self) -> SparkSession:
-        """The session.
-
-        Raises:
-            NeedsSparkError: the caller has none.
-        """
+        """The session; raises `NeedsSparkError` if the caller has none."""
         if self.session is None:
             instead = (
                 "Pass rows of the program as sources, or a few rows as VALUES. "

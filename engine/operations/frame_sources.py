@@ -152,9 +152,6 @@ def _check_moment(frame: DataFrame, uri: str) -> None:
     """Refuse a frame with possibly outdated rows: later updates would be lost.
 
     Rows read while the command runs are at least as new as the transaction's version.
-
-    Raises:
-        RequestError: its rows were cached, its files were chosen, or a view hides its version.
     """
     own = real_place(uri)
     unpinned, live = (

@@ -235,11 +235,7 @@ def _mean_by_session(
 
 
 def _check_arguments(command: object, table: object, options: RunOptions) -> RunOptions:
-    """Return the options if they, the command and the table are of their types.
-
-    Raises:
-        RequestError: one of them is not.
-    """
+    """Return the options if they, the command and the table are of their types."""
     if not isinstance(command, Command | str):
         msg = f"The command is given as {type(command).__name__}."
         raise RequestError(

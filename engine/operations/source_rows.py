@@ -288,11 +288,7 @@ def rows_at_hand(
 def _check_alike(
     execution: Execution, trees: Sequence[Sequence[Expression]], schema: StructType
 ) -> None:
-    """Refuse values in this process that depend on the caller's session.
-
-    Raises:
-        CannotEvaluateError: one does.
-    """
+    """Refuse values in this process that depend on the caller's session."""
     if execution.has_engine_terms:
         return
     for tree, column in ((tree, column) for row in trees for tree, column in zip(row, schema)):  # noqa: B905 - of one length
@@ -303,11 +299,7 @@ def _check_alike(
 
 
 def _check_casts(data: StructType, target_schema: StructType) -> None:
-    """Refuse to store rows in this process if the session's time zone decides their values.
-
-    Raises:
-        CannotEvaluateError: it does.
-    """
+    """Refuse to store rows in this process if the session's time zone decides their values."""
     for field in data:
         column = target_schema.get(field.name)
         if column is not None and is_cast_by_zone(field.type, column.type):
@@ -387,11 +379,7 @@ def _render_stored_value(tree: Expression, column: StructField, clause: str) -> 
 
 
 def _evaluate_rows(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table:
-    """Evaluate the values as Arrow.
-
-    Raises:
-        CannotEvaluateError: only Spark can evaluate them.
-    """
+    """Evaluate the values as Arrow."""
     if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
         msg = "The rows have a literal struct, array or map."
         raise CannotEvaluateError(msg)

@@ -255,11 +255,7 @@ def read_changes(
 
 
 def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
-    """Check that the last version has every column of an earlier version.
-
-    Raises:
-        RequestError: columns were dropped, or the partition columns differ.
-    """
+    """Check that the last version has every column of an earlier version."""
     if not metadata.schema_string:  # the schema comes in a later action
         return
     mode = last.mapping_mode
@@ -341,11 +337,7 @@ def _load_replaced_snapshot(table: ChangeSource, commit: LogCommit) -> Snapshot 
 def _read_version(
     snapshot: Snapshot, commit: LogCommit, before: Snapshot | None, batch_bytes: int | None
 ) -> Iterator[pa.Table]:
-    """Yield the changed rows of a commit; an earlier version of the table brings none of them back.
-
-    Raises:
-        DataFileError: a file with them is missing or damaged.
-    """
+    """Yield the changed rows of a commit; an earlier version of the table brings none of them back."""
     try:
         yield from _changes(snapshot, commit, before, batch_bytes)
     except DataFileError as error:

@@ -111,11 +111,7 @@ class LakeDataSource(DataSource):
         return LakeOptions.parse(self.options, self.place)
 
     def _refuse_change_feed(self) -> LakeOptions:
-        """Return the options; refuse a change feed.
-
-        Raises:
-            RequestError: they request a change feed.
-        """
+        """Return the options; refuse a change feed."""
         options = self._parse_options()
         if options.change_feed:
             msg = "The data source lake reads a change feed only as a stream."

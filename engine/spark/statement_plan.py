@@ -57,11 +57,7 @@ class NamedRelation:
 
 
 def parse(session: SparkSession, text: str) -> Java:
-    """Return the plan of a statement.
-
-    Raises:
-        ParseException: Spark cannot parse it.
-    """
+    """Return the plan of a statement; raise `ParseException` if Spark cannot parse it."""
     inside: Any = session
     return inside._jsparkSession.sessionState().sqlParser().parsePlan(text)
 

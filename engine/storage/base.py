@@ -105,11 +105,7 @@ class Store(Protocol):
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open a file for random access.
-
-        Raises:
-            FileMissingError: there is no such file.
-        """
+        """Open a file for random access; raise `FileMissingError` if there is no such file."""
         ...
 
     def make_durable(self, paths: Iterable[str]) -> None:

@@ -126,11 +126,7 @@ def drop_table(managed: ManagedTable) -> None:
 
 
 def drop_schema(schema: ManagedSchema, *, with_tables: bool) -> None:
-    """Delete a schema, with its tables if requested.
-
-    Raises:
-        RequestError: it has tables.
-    """
+    """Delete a schema; raise `RequestError` if it has tables and `with_tables` is false."""
     with transaction.atomic():
         ManagedSchema.objects.select_for_update().get(pk=schema.pk)
         tables = list(schema.tables.filter(dropped_at=None))

@@ -97,11 +97,7 @@ def _check_at(command: Command, table: Table, *, knows_schema: bool) -> None:
 
 
 def _refuse_spark_columns(command: Command, table: Table) -> None:
-    """Refuse a query of `_metadata`, Spark's column of files, if no table of it has such a column.
-
-    Raises:
-        UnknownColumnError: it reads it; with its position.
-    """
+    """Refuse a query of `_metadata`, Spark's column of files, if no table of it has such a column."""
 
     def schema_of(name: str, _version: int | str | None) -> StructType:
         named_table = table if command.is_own_name(name) else table_called(name)
@@ -124,9 +120,6 @@ def _check_names(step: Command, table: Table) -> None:
     """Refuse a step on another table that reads the job's table as "t", if a table is called so.
 
     A name that the step gives its own table is its own table's, whoever else has it.
-
-    Raises:
-        RequestError: "t" is registered for another table.
     """
     if ANY_TABLE not in {name.lower() for name in step.other_tables_read()}:
         return

@@ -73,11 +73,7 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
 
 
 def renew(lease: Lease) -> None:
-    """Extend the lease.
-
-    Raises:
-        LeaseLostError: another worker has the job.
-    """
+    """Extend the lease; raise `LeaseLostError` if another worker has the job."""
     if not _rows(lease).update(**_lease_times()):
         raise LeaseLostError
 

@@ -168,11 +168,7 @@ class Stack:
 
 @contextmanager
 def only_one() -> Iterator[None]:
-    """Hold the directory for this process.
-
-    Raises:
-        AlreadyRunningError: another one has it.
-    """
+    """Hold the directory for this process; raise `AlreadyRunningError` if another one has it."""
     path = settings.LAKEUI_HOME / "run" / "lock"
     with open_private(path, "a") as lock:
         try:

@@ -79,11 +79,7 @@ def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
 
 
 def filter_of(request: HttpRequest) -> LaneFilter:
-    """Return the requested filter.
-
-    Raises:
-        Http404: there is no such outcome.
-    """
+    """Return the requested filter; raise `Http404` if there is no such outcome."""
     outcome = request.GET.get("outcome", "")
     if outcome and outcome not in list(LaneOutcome):
         msg = "Unknown outcome."

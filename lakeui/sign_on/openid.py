@@ -188,11 +188,7 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _subject(value: object) -> str:
-    """Return the subject; some providers send a number.
-
-    Raises:
-        TokenRefusedError: it is missing, or cannot be stored.
-    """
+    """Return the subject; some providers send a number."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text or len(text) > _MAX_SUBJECT or not text.isprintable():
         reason = f"its subject is not a string of up to {_MAX_SUBJECT} printable characters"

@@ -65,11 +65,7 @@ def _follow(request: HttpRequest) -> None:
 
 
 def _read_headers(request: HttpRequest) -> list[str] | None:
-    """Return name and groups, in one order, from the proxy's headers; None without a name.
-
-    Raises:
-        ProxyHeaderError: a header occurs twice, or is not a valid name.
-    """
+    """Return name and groups, in one order, from the proxy's headers; None without a name."""
     name = request.headers.get(settings.PROXY_USER_HEADER, "").strip()
     if not name or not _is_proxy(request.META.get("REMOTE_ADDR", "")):
         return None

@@ -98,11 +98,7 @@ class Budget:
             self._since = None
 
     def check(self) -> None:
-        """Check that time is left.
-
-        Raises:
-            BudgetSpentError: there is none left.
-        """
+        """Raise `BudgetSpentError` if no time is left."""
         spent = 0.0 if self._since is None else self._clock.monotonic_s() - self._since
         if spent >= self._left_s:
             what = (

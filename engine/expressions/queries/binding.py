@@ -112,11 +112,7 @@ class Binder(ABC):
         return parse
 
     def relation(self, schema: StructType, names: tuple[str, ...], position: int) -> Relation:
-        """Add another table of a FROM.
-
-        Raises:
-            ExpressionError: there are too many.
-        """
+        """Add another table of a FROM; raise `ExpressionError` if there are too many."""
         self._relations += 1
         if self._relations > MAX_RELATIONS:
             what = f"The query reads more than {MAX_RELATIONS} tables."
@@ -181,11 +177,7 @@ def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int)
 
 
 def boolean(tree: Expression, tokens: Tokens) -> Expression:
-    """Return the tree if it is a condition.
-
-    Raises:
-        ExpressionError: it is not.
-    """
+    """Return the tree; raise `ExpressionError` if it is not a condition."""
     if tree.type not in {BOOLEAN, VOID}:
         first: Token = tokens[0]
         what = f"The condition at {first.position} is neither true nor false."

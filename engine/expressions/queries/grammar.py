@@ -74,11 +74,7 @@ class QueryGrammar(Grammar):
         self.aliases, self.aliases_first = aliases or {}, aliases_first
 
     def whole(self) -> Expression:
-        """Parse all tokens as one expression.
-
-        Raises:
-            ExpressionError: tokens are left over.
-        """
+        """Parse all tokens as one expression; raise `ExpressionError` if tokens are left over."""
         expression = self.expression()
         if not self.at_end:
             self.refuse()

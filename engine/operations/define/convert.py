@@ -124,11 +124,7 @@ def _is_data(path: str) -> bool:
 def _schema(
     execution: Execution, files: Sequence[FileStatus], partitions: StructType
 ) -> StructType:
-    """Return the columns of all files and the partition columns.
-
-    Raises:
-        RequestError: a file has a type that Spark does not read.
-    """
+    """Return the columns of all files and the partition columns."""
     spark, root = execution.spark, execution.table.store.root
     options = execution.table.storage_options
     check_file_system(spark, root)

@@ -201,11 +201,7 @@ def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str
 def _find_requested_features(
     protocol: Protocol, configuration: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the features of the requested protocol versions.
-
-    Raises:
-        InvalidPropertyError: a requested version is lower than the table's.
-    """
+    """Return the features of the requested protocol versions."""
     asked = TableProperties.parse({k: v for k, v in configuration.items() if speaks_of_protocol(k)})
     reader, writer = asked.asked_reader_version, asked.asked_writer_version
     for key, requested, current in (
@@ -234,11 +230,7 @@ def _enable_column_mapping(
 
 
 def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:
-    """Return whether the properties enable row tracking while files have no row ids yet.
-
-    Raises:
-        InvalidPropertyError: row tracking is suspended.
-    """
+    """Return whether the properties enable row tracking while files have no row ids yet."""
     merged = TableProperties.parse({**snapshot.metadata.configuration, **properties})
     suspended = merged.row_tracking_suspended or snapshot.properties.row_tracking_suspended
     if merged.row_tracking and suspended:

@@ -210,11 +210,7 @@ def _file_of(remove: RemoveFile, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _cut_history(execution: Execution, name: str) -> None:
-    """Delete expired log files, then check for remaining traces of the feature.
-
-    Raises:
-        RequestError: a version within the retention period still uses the feature.
-    """
+    """Delete expired log files, then check for remaining traces of the feature."""
     snapshot = execution.table.snapshot()
     retention_ms = snapshot.properties.drop_feature_retention_ms
     clean_log(

@@ -90,11 +90,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 
 
 def _find_version(command: Restore, execution: Execution) -> Snapshot:
-    """Return the version to restore.
-
-    Raises:
-        RestoreVersionError, RestoreTooLateError, RestoreTooEarlyError: the log does not have it.
-    """
+    """Return the version to restore."""
     try:
         return execution.table.snapshot(version=command.version, timestamp=command.timestamp)
     except VersionNotFoundError as error:

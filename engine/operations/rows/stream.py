@@ -75,11 +75,7 @@ class _StreamSource:
         self.log = StreamLog(self.table.store, terms)
 
     def start_position(self) -> Position:
-        """Return the start position of a new stream.
-
-        Raises:
-            VersionNotFoundError: the log does not have the version requested.
-        """
+        """Return the start position of a new stream."""
         version = self.command.starting_version
         if version is None:
             return Position(self.newest.version, initial=True)

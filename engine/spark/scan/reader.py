@@ -228,11 +228,7 @@ class _FileListing:
 def _words(
     table: TableFiles, request: ScanRequest, files: Sequence[tuple[int, AddFile]]
 ) -> list[bytes | None] | None:
-    """Return the deleted rows of each file, None if they are too many to send with the files.
-
-    Raises:
-        RequestError: they are too many, and the frame has no other way to leave them out.
-    """
+    """Return the deleted rows of each file, None if they are too many to send with the files."""
     most = None if request.live is None else MOST_LIVE_WORDS
     words = read_deleted_words(table, [add for _, add in files], most)
     if words is None and request.live is not None:

@@ -240,11 +240,7 @@ class LakeChangeStream(LakeStream):
         yield from convert_to_batches(self._add_missing_columns(rows), self._arrow)
 
     def _position(self, offset: Mapping[str, Any]) -> Position:
-        """Return the position of an offset; delta-spark's counts files of changes in its own order.
-
-        Raises:
-            RequestError: delta-spark stopped between two files of a version.
-        """
+        """Return the position of an offset; delta-spark's counts files of changes in its own order."""
         position = super()._position(offset)
         if "reservoirId" in offset and position.index:
             what = f"delta-spark stopped within version {position.version}."
@@ -264,11 +260,7 @@ class LakeChangeStream(LakeStream):
         return pa.schema([*self._shape.arrow, *own])
 
     def _add_missing_columns(self, rows: pa.Table) -> pa.Table:
-        """Add columns of later versions as nulls to rows of earlier versions.
-
-        Raises:
-            RequestError: the rows have a column that the stream does not show.
-        """
+        """Add columns of later versions as nulls to rows of earlier versions."""
         lost = [
             name
             for name in rows.column_names

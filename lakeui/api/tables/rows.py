@@ -152,11 +152,7 @@ class TablePreview(TableScopedView):
 
 
 def get_stored_preview(table: Table, version: int, requested: dict[str, Any]) -> Preview:
-    """Return a worker's result of the last hour.
-
-    Raises:
-        NotFound: nobody requested it.
-    """
+    """Return a worker's result of the last hour; raise `NotFound` if nobody requested it."""
     preview = find_preview(table, version=version, **requested)
     if preview is None:
         detail = (

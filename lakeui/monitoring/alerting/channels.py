@@ -221,11 +221,7 @@ def seal(text: str) -> str:
 
 
 def unseal(sealed: str) -> str:
-    """Decrypt a text.
-
-    Raises:
-        RequestError: `SECRET_KEY` has changed since.
-    """
+    """Decrypt a text; raise `RequestError` if `SECRET_KEY` has changed since."""
     try:
         return _fernet().decrypt(sealed.encode()).decode()
     except InvalidToken as error:

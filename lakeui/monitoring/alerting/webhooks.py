@@ -83,11 +83,7 @@ class Webhook:
 
 
 def webhook_at(url: str, *, of_settings: bool = False) -> Webhook:
-    """Return the webhook of a URL.
-
-    Raises:
-        RequestError: the URL cannot be posted to.
-    """
+    """Return the webhook of a URL; raise `RequestError` if the URL cannot be posted to."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna").decode("ascii")

@@ -92,11 +92,7 @@ class KeyForm(forms.Form):
     )
 
     def key(self) -> Key:
-        """Return the requested key.
-
-        Raises:
-            RequestError: it is invalid.
-        """
+        """Return the requested key; raise `RequestError` if it is invalid."""
         given = self.cleaned_data
         if given["sql"].strip():
             return parse_key(given["sql"])
