@@ -261,11 +261,7 @@ def _text(cursor: StatementCursor) -> str:
 
 
 def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...], dict[str, str]]:
-    """Parse the columns in parentheses, and CHECK constraints as properties.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
+    """Parse the columns in parentheses, and CHECK constraints as properties."""
     cursor.need("(")
     fields: list[StructField] = []
     constraints: dict[str, str] = {}
@@ -299,11 +295,7 @@ def _informational(cursor: StatementCursor) -> StatementError:
 
 
 def column_definition(cursor: StatementCursor) -> StructField:
-    """Name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text'].
-
-    Raises:
-        StatementError: something else is ahead.
-    """
+    """Name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text']."""
     name = cursor.name()
     declared = read_type(cursor)
     data_type = drop_limits(declared)

@@ -305,11 +305,7 @@ def refuse_stream_options(
 def source(
     cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
 ) -> Source:
-    """Parse the source ahead. `columns` are those an INSERT names.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
+    """Parse the source ahead. `columns` are those an INSERT names."""
     if cursor.take("VALUES"):
         return _values(cursor, columns)
     if cursor.take("TABLE"):
@@ -322,11 +318,7 @@ def source(
 def select(
     cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
 ) -> Source:
-    """Parse a query: read_files(…), one table with a WHERE, or any supported query.
-
-    Raises:
-        StatementError: something else is ahead.
-    """
+    """Parse a query: read_files(…), one table with a WHERE, or any supported query."""
     if _reads_files(cursor):
         chosen = () if cursor.take("SELECT", "*") else ("…",)
         while not cursor.take("FROM"):
@@ -440,11 +432,7 @@ def _row(cursor: StatementCursor) -> tuple[str, ...]:
 
 
 def items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
-    """Parse expressions with commas between them, as text, up to `stop`.
-
-    Raises:
-        StatementError: one is missing.
-    """
+    """Parse expressions with commas between them, as text, up to `stop`."""
     items = [cursor.take_until(",", stop)]
     while cursor.take(","):
         items.append(cursor.take_until(",", stop))

@@ -17,18 +17,17 @@ _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
 
 
 class StatementCursor(Cursor):
-    """Reads a statement; conditions are returned as written, with comments blanked."""
+    """Reads a statement; conditions are returned as written, with comments blanked.
+
+    A method that takes something raises `StatementError` if something else is next.
+    """
 
     error = StatementError
     help = "docs/sql.md shows how each statement is written."
 
     @classmethod
     def from_text(cls, text: str) -> "StatementCursor":
-        """Start at the beginning of a statement.
-
-        Raises:
-            StatementError: it is malformed, or too long.
-        """
+        """Start at the beginning of a statement."""
         if len(text) > MAX_CHARACTERS:
             what = f"The statement has {len(text)} characters: {MAX_CHARACTERS} is the limit."
             raise StatementError(what, "Load the rows from a file.")
@@ -43,11 +42,7 @@ class StatementCursor(Cursor):
         return offset > 0 and self.peek(offset) in BEGINNINGS
 
     def name(self) -> str:
-        """Parse one name, without its backticks.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Parse one name, without its backticks."""
         token = self.token()
         if token is None or token.kind not in {"word", "name"}:
             self.refuse("a name was expected")
@@ -55,11 +50,7 @@ class StatementCursor(Cursor):
         return token.value if token.kind == "name" else token.text
 
     def table(self) -> str:
-        """Take a table's name, its parts joined by dots, or the URI of delta.`uri`.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Take a table's name, its parts joined by dots, or the URI of delta.`uri`."""
         if self.peek() == "DELTA" and self.peek(1) == ".":
             uri = self.token(2)
             if uri is not None and uri.kind == "name":
@@ -83,11 +74,7 @@ class StatementCursor(Cursor):
             raise StatementError(what, remedy, position=position)
 
     def column(self) -> str:
-        """Take a column or nested field, as written.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Take a column or nested field, as written."""
         start = self.index
         self.name()
         while self.take("."):
@@ -95,11 +82,7 @@ class StatementCursor(Cursor):
         return self.slice(start)
 
     def columns(self) -> tuple[str, ...]:
-        """Parse columns, in brackets or without.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Parse columns, in brackets or without."""
         bracket = self.take("(")
         columns = [self.column()]
         while self.take(","):
@@ -116,9 +99,6 @@ class StatementCursor(Cursor):
         """Take the text up to one of these stops outside brackets and CASE, or to the end.
 
         A stop is a word or symbol, or several separated by blanks.
-
-        Raises:
-            StatementError: there is no text.
         """
         start, closers = self.index, list[str]()
         only = self.token()
@@ -173,11 +153,7 @@ class StatementCursor(Cursor):
         return properties
 
     def property_key(self) -> str:
-        """Take a property's key: a string, or names with dots.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Take a property's key: a string, or names with dots."""
         token = self.token()
         if token is not None and token.kind == "string":
             self.index += 1
@@ -216,11 +192,7 @@ class StatementCursor(Cursor):
         return options
 
     def integer(self, *, quoted: bool = False) -> int:
-        """Take an integer, also in quotes if `quoted`.
-
-        Raises:
-            StatementError: something else is next.
-        """
+        """Take an integer, also in quotes if `quoted`."""
         sign = -1 if self.take("-") else 1
         token = self.token()
         if (
