@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from lakeui.api.authentication import caller
 from lakeui.api.errors import TokenMakesNone
 from lakeui.api.fields import ObjectField, RoleField
+from lakeui.api.listing import parse_body
 from lakeui.api.models import ApiToken
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
@@ -194,9 +195,8 @@ class TokenList(ListAPIView[ApiToken]):
         """Create a token. Its role cannot be above your own. A token cannot create tokens."""
         if isinstance(request.auth, ApiToken):
             raise TokenMakesNone
-        body = TokenRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        role, days = body.validated_data["role"], body.validated_data["expires_in_days"]
+        values = parse_body(request, TokenRequestSerializer)
+        role, days = values["role"], values["expires_in_days"]
         if role > (highest_role(request.user) or 0):
             detail = (
                 f"You cannot give a token the role {role.label}, because it is above your own role."
@@ -206,7 +206,7 @@ class TokenList(ListAPIView[ApiToken]):
         made, secret = ApiToken.objects.create(
             user=request.user,
             expiry=timedelta(days=days),
-            name=body.validated_data["name"],
+            name=values["name"],
             role=role,
         )
         made.token = secret

@@ -14,7 +14,7 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import ObjectField, RecordedField
-from lakeui.api.listing import parse_query, refuse_all, refuse_unknown
+from lakeui.api.listing import parse_body, parse_query, refuse_all, refuse_unknown
 from lakeui.api.request_headers import answer_once, digest_of, etag_of, has_state
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -119,13 +119,12 @@ class TableJobList(TableScopedView, ListAPIView[Job]):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Give `kind` with `parameters`, or `sql`. 202 with `Location`: the job is queued."""
         table = self.table
-        body = JobRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = parse_body(request, JobRequestSerializer)
         return answer_once(
             request,
             lambda: accept_job(
                 request,
-                request_job(table=table, requested_by=caller(request), **body.validated_data),
+                request_job(table=table, requested_by=caller(request), **values),
             ),
         )
 
@@ -357,11 +356,8 @@ class TableScheduleList(TableScopedView, ListAPIView[Schedule]):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Create a schedule. The command is checked now, and again at each firing."""
         table = self.table
-        body = ScheduleRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        return answer_once(
-            request, lambda: self._create_response(request, table, body.validated_data)
-        )
+        values = parse_body(request, ScheduleRequestSerializer)
+        return answer_once(request, lambda: self._create_response(request, table, values))
 
     def _create_response(self, request: Request, table: Any, values: dict[str, Any]) -> Response:
         schedule = create_schedule(table=table, owner=caller(request), **values)
@@ -441,9 +437,7 @@ class ScheduleDetail(GenericAPIView[Schedule]):
     def patch(self, request: Request, schedule_id: int) -> Response:
         """Change its words, let it rest, or fire again."""
         schedule = _mine(request, schedule_id)
-        body = ScheduleChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        words = dict(body.validated_data)
+        words = parse_body(request, ScheduleChangeSerializer)
         enabled = words.pop("enabled", None)
         if words:
             change_schedule(schedule, caller(request), **words)

@@ -247,3 +247,10 @@ def parse_query(request: Request, kind: type[serializers.Serializer[Any]]) -> di
     refuse_unknown(request, set(form.fields))
     form.is_valid(raise_exception=True)
     return dict(form.validated_data)
+
+
+def parse_body(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """Validate the body by a serializer."""
+    form = kind(data=request.data)
+    form.is_valid(raise_exception=True)
+    return dict(form.validated_data)

@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.listing import parse_query, refuse_all, refuse_unknown
+from lakeui.api.listing import parse_body, parse_query, refuse_all, refuse_unknown
 from lakeui.api.serializers.monitoring import (
     AlertsSerializer,
     AttentionItemSerializer,
@@ -317,9 +317,7 @@ class ChannelList(ListAPIView[AlertChannel]):
     def post(self, request: Request) -> Response:
         """Create a channel. A JSON webhook gets a secret for signing; only this answer shows it."""
         require(request, "admin")
-        body = ChannelRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        channel, secret = make_channel(body.validated_data)
+        channel, secret = make_channel(parse_body(request, ChannelRequestSerializer))
         return Response(_serialize_with_secret(channel, secret), status.HTTP_201_CREATED)
 
 
@@ -339,11 +337,8 @@ class ChannelDetail(GenericAPIView[AlertChannel]):
         """Change it. `secret` is null unless `new_secret` is set."""
         require(request, "admin")
         channel = get_object_or_404(AlertChannel, pk=channel_id)
-        body = ChannelChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        return Response(
-            _serialize_with_secret(channel, change_channel(channel, body.validated_data))
-        )
+        values = parse_body(request, ChannelChangeSerializer)
+        return Response(_serialize_with_secret(channel, change_channel(channel, values)))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, channel_id: int) -> Response:
@@ -383,9 +378,7 @@ class RuleList(ListAPIView[AlertRule]):
     def post(self, request: Request) -> Response:
         """Create a rule. A condition that already holds is reported in the next round."""
         require(request, "admin")
-        body = RuleRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        rule = make_rule(body.validated_data)
+        rule = make_rule(parse_body(request, RuleRequestSerializer))
         return Response(RuleSerializer(rule).data, status.HTTP_201_CREATED)
 
 
@@ -405,9 +398,7 @@ class RuleDetail(GenericAPIView[AlertRule]):
         """Change it; under another condition, threshold or pattern it reports anew."""
         require(request, "admin")
         rule = _rule(rule_id)
-        body = RuleChangeSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        change_rule(rule, body.validated_data)
+        change_rule(rule, parse_body(request, RuleChangeSerializer))
         return Response(RuleSerializer(rule).data)
 
     @extend_schema(responses={204: None})

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.listing import parse_query, refuse_unknown
+from lakeui.api.listing import parse_body, parse_query, refuse_unknown
 from lakeui.api.request_headers import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.conflicts import HourCostSerializer
@@ -142,38 +142,47 @@ class OverviewSerializer(serializers.Serializer[Any]):
     """Sums over the tables visible to you, and their news since a time."""
 
     since = serializers.DateTimeField()
-    table_count = serializers.IntegerField()
-    unhealthy_count = serializers.IntegerField()
-    eligible_count = serializers.IntegerField()
-    file_count = serializers.IntegerField()
-    size_bytes = Int64Field()
-    commit_count = serializers.IntegerField()
+    table_count = serializers.IntegerField(source="lake.table_count")
+    unhealthy_count = serializers.IntegerField(source="lake.unhealthy_count")
+    eligible_count = serializers.IntegerField(source="lake.eligible_count")
+    file_count = serializers.IntegerField(source="lake.file_count")
+    size_bytes = Int64Field(source="lake.size_bytes")
+    commit_count = serializers.IntegerField(source="activity.commit_count")
     growth_bytes = Int64Field(
+        source="activity.growth_bytes",
         allow_null=True,
         help_text="Bytes that commits added minus bytes that they removed, by hour. null: you may "
         "not see all tables.",
     )
-    job_count = serializers.IntegerField()
-    failed_job_count = serializers.IntegerField()
-    aborted = serializers.IntegerField()
-    resolved = serializers.IntegerField()
-    wasted_ms = Int64Field()
-    wasted_bytes = Int64Field()
-    pairs = AbortedPairSerializer(many=True)
-    changed_table_count = serializers.IntegerField()
+    job_count = serializers.IntegerField(source="activity.job_count")
+    failed_job_count = serializers.IntegerField(source="activity.failed_job_count")
+    aborted = serializers.IntegerField(source="activity.conflicts.aborted")
+    resolved = serializers.IntegerField(source="activity.conflicts.resolved")
+    wasted_ms = Int64Field(source="activity.conflicts.wasted_ms")
+    wasted_bytes = Int64Field(source="activity.conflicts.wasted_bytes")
+    pairs = AbortedPairSerializer(source="activity.conflicts.pairs", many=True)
+    changed_table_count = serializers.IntegerField(source="new.table_count")
     news = NewsSerializer(
-        many=True, help_text="The first 50 tables. Tables with problems come first."
+        source="new.first",
+        many=True,
+        help_text="The first 50 tables. Tables with problems come first.",
     )
     table_counts = TableCountsSerializer()
-    attention_count = serializers.IntegerField()
+    attention_count = serializers.IntegerField(source="told.count")
     attention = AttentionItemSerializer(
-        many=True, help_text="The first 3 of each check. attention/ lists all."
+        source="told.items", many=True, help_text="The first 3 of each check. attention/ lists all."
     )
-    running_count = serializers.IntegerField()
-    running = RunningSerializer(many=True, help_text="The 12 jobs that started first.")
-    queued_count = serializers.IntegerField()
-    queued = WaitingSerializer(many=True, help_text="The 4 jobs that run next.")
-    due = DueSerializer(many=True, help_text="The 4 schedules that are due next.")
+    running_count = serializers.IntegerField(source="jobs.running_count")
+    running = RunningSerializer(
+        source="jobs.running", many=True, help_text="The 12 jobs that started first."
+    )
+    queued_count = serializers.IntegerField(source="jobs.queued_count")
+    queued = WaitingSerializer(
+        source="jobs.queued", many=True, help_text="The 4 jobs that run next."
+    )
+    due = DueSerializer(
+        source="jobs.due", many=True, help_text="The 4 schedules that are due next."
+    )
     commit_count_24_hours = serializers.IntegerField()
     cost_by_hour = HourCostSerializer(many=True, help_text="Of the last 24 hours.")
     cost_by_partition = PartitionCostSerializer(
@@ -195,38 +204,17 @@ class Overview(GenericAPIView[Any]):
         user = caller(request)
         since = parse_query(request, OverviewRequestSerializer).get("since")
         now = timezone.now()
-        day, at_work = day_of(user, now), list_running_jobs(user)
+        day = day_of(user, now)
         since = since or day.since
         whole, happened = lake.lake_of(user), lake.activity(user, since, day)
-        new = news(user, since, _NEWS)
-        conflicts = happened.conflicts
-        told = attention(user, now, day, group_mutes(mutes_now(now)), _OF_A_CHECK)
         body = {
             "since": since,
-            "table_count": whole.table_count,
-            "unhealthy_count": whole.unhealthy_count,
-            "eligible_count": whole.eligible_count,
-            "file_count": whole.file_count,
-            "size_bytes": whole.size_bytes,
-            "commit_count": happened.commit_count,
-            "growth_bytes": happened.growth_bytes,
-            "job_count": happened.job_count,
-            "failed_job_count": happened.failed_job_count,
-            "aborted": conflicts.aborted,
-            "resolved": conflicts.resolved,
-            "wasted_ms": conflicts.wasted_ms,
-            "wasted_bytes": conflicts.wasted_bytes,
-            "pairs": conflicts.pairs,
-            "changed_table_count": new.table_count,
-            "news": new.first,
+            "lake": whole,
+            "activity": happened,
+            "new": news(user, since, _NEWS),
             "table_counts": table_counts(user, day, whole),
-            "attention_count": told.count,
-            "attention": told.items,
-            "running_count": at_work.running_count,
-            "running": at_work.running,
-            "queued_count": at_work.queued_count,
-            "queued": at_work.queued,
-            "due": at_work.due,
+            "told": attention(user, now, day, group_mutes(mutes_now(now)), _OF_A_CHECK),
+            "jobs": list_running_jobs(user),
             "commit_count_24_hours": happened.commit_count
             if since == day.since
             else commits_since(user, day.since),
@@ -282,9 +270,8 @@ class MuteList(GenericAPIView[Mute]):
     )
     def post(self, request: Request) -> Response:
         """Mute for everybody of this installation; the audit log records it."""
-        body = MuteRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._create_mute(request, body.validated_data))
+        values = parse_body(request, MuteRequestSerializer)
+        return answer_once(request, lambda: self._create_mute(request, values))
 
     def _create_mute(self, request: Request, values: dict[str, Any]) -> Response:
         pk, table = values["table_id"], None

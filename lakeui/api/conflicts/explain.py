@@ -14,6 +14,7 @@ from rest_framework.reverse import reverse
 from engine.conflict_facts import Rule
 from lakeui.api.authentication import caller, refuse_changes
 from lakeui.api.fields import Int64Field, ObjectField, RecordedChoiceField, RecordedField
+from lakeui.api.listing import parse_body
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.access import visible_tables
@@ -123,9 +124,7 @@ class ConflictExplain(GenericAPIView[Conflict]):
     )
     def post(self, request: Request) -> Response:
         """Explain an error: 200; with `record`, 201 and the recorded conflict's `Location`."""
-        body = ExplainRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        asked = body.validated_data
+        asked = parse_body(request, ExplainRequestSerializer)
         table = _table(request, asked["table"])
         linked = explain_report(asked["text"], visible_tables(request.user), table)
         if not asked["record"]:

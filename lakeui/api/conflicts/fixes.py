@@ -16,7 +16,7 @@ from engine.errors import StorageError
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RowsStateField
 from lakeui.api.jobs import accept_job
-from lakeui.api.listing import refuse_unknown
+from lakeui.api.listing import parse_body, refuse_unknown
 from lakeui.api.request_headers import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer, JobForecastSerializer
@@ -112,12 +112,9 @@ class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
     @extend_schema(request=TrialRequestSerializer, responses={202: ConflictTrialsSerializer})
     def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
         """Has a worker try every fix, and a condition if one is given; nothing of the table is touched."""
-        asked = TrialRequestSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
+        condition = parse_body(request, TrialRequestSerializer)["condition"].strip()
         try:
-            trials = ask_for_trials(
-                self._conflict(), Reader(request.user), asked.validated_data["condition"].strip()
-            )
+            trials = ask_for_trials(self._conflict(), Reader(request.user), condition)
         except (OperationalError, OSError) as error:
             raise StorageError(NO_WORKER_ASKED, "Try again later.") from error
         return Response(ConflictTrialsSerializer(trials).data, status.HTTP_202_ACCEPTED)
@@ -202,9 +199,8 @@ class ConflictRerunDetail(GenericAPIView[Any]):
     )
     def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
         """Run the job again, with a fix if one is given: a new job."""
-        asked = RerunRequestSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        conflict, given = self._conflict(), asked.validated_data
+        given = parse_body(request, RerunRequestSerializer)
+        conflict = self._conflict()
 
         def run() -> Response:
             return accept_job(request, rerun_conflict(conflict, caller(request), **given))

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import ObjectField
+from lakeui.api.listing import parse_body
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.throttles import AnonymousThrottle, ReportThrottle
 from lakeui.catalog.access import tables_to_report
@@ -127,9 +128,7 @@ class PipelineEvents(GenericAPIView[Any]):
         The role reporter is enough. Events of tables that are unregistered, or not yours to report
         on, are in `refused` with the reason; if no event of a batch is stored, 422.
         """
-        body = PipelineBatchSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        asked: dict[str, Any] = body.validated_data
+        asked = parse_body(request, PipelineBatchSerializer)
         taken = take_events(
             [Event(**event) for event in asked["events"]],
             Writer(**asked["writer"]),

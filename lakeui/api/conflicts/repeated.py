@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.listing import SequencePaging, parse_query
+from lakeui.api.listing import SequencePaging, parse_body, parse_query
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.hours import RANGES, TimeRange
@@ -127,9 +127,7 @@ class RepeatedConflictDetail(GenericAPIView[Any]):
         self._describe(request, pair_id, RANGES[name])  # or 404
         pair = visible_pairs(caller(request)).select_related("table", "assignee").get(pk=pair_id)
         require(request, "write", pair.table)
-        body = PairWorkSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        given, now = dict(body.validated_data), timezone.now()
+        given, now = parse_body(request, PairWorkSerializer), timezone.now()
         reason = given.pop("reason")
         if "muted_until" in given:
             require(request, "maintain", pair.table)

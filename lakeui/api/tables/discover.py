@@ -12,7 +12,7 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import RecordedField
-from lakeui.api.listing import refuse_all, refuse_unknown
+from lakeui.api.listing import parse_body, refuse_all, refuse_unknown
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.discovery import (
@@ -158,9 +158,8 @@ class DiscoveryList(ListAPIView[Discovery]):
     def post(self, request: Request) -> Response:
         """Start a search by a light worker. The latest 20 unrepeated searches are kept."""
         require(request, "maintain")
-        body = DiscoveryRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
-        made = request_discovery(**body.validated_data, by=caller(request))
+        values = parse_body(request, DiscoveryRequestSerializer)
+        made = request_discovery(**values, by=caller(request))
         return _accept_discovery(request, made)
 
 
@@ -236,10 +235,9 @@ class DiscoveryRegister(GenericAPIView[Discovery]):
     def post(self, request: Request, discovery_id: int) -> Response:
         """Register up to 500 at once; a refused table does not stop the others."""
         discovery = _discovery(request, discovery_id)
-        body = ChoiceSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = parse_body(request, ChoiceSerializer)
         rows = not_registered(discovery)
-        if (ids := body.validated_data.get("ids")) is not None:
+        if (ids := values.get("ids")) is not None:
             rows = [row for row in rows if row.pk in set(ids)]
         chosen = [(row.place, row.name) for row in rows[:MOST_REGISTERED]]
         done = register_found(chosen, caller(request))

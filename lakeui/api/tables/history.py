@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.fields import Int64Field, ObjectField
-from lakeui.api.listing import refuse_unknown
+from lakeui.api.listing import parse_query, refuse_unknown
 from lakeui.api.serializers.tables import (
     DifferenceSerializer,
     GrowthSerializer,
@@ -114,10 +114,8 @@ class TimelineDetail(TableScopedView):
 
     @extend_schema(parameters=[TimelineRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        refuse_unknown(request, frozenset({"range"}))
-        asked = TimelineRequestSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        timeline = commit_timeline(self.table, asked.validated_data["range"], timezone.now())
+        asked = parse_query(request, TimelineRequestSerializer)
+        timeline = commit_timeline(self.table, asked["range"], timezone.now())
         return Response(TimelineSerializer(timeline).data)
 
 

@@ -19,7 +19,7 @@ from engine.conflicts.predict.record_replay import JUDGED
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
 from lakeui.api.jobs import accept_job
-from lakeui.api.listing import SequencePaging, parse_query
+from lakeui.api.listing import SequencePaging, parse_body, parse_query
 from lakeui.api.request_headers import answer_once, check_if_match, etag_of, state_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.serializers.isolation import (
@@ -118,13 +118,12 @@ class Isolation(TableScopedView):
         """Change the settings by a job: 202 with its `Location`. Check `impact` first."""
         table = self.table
         require(request, "maintain", table)
-        form = SettingsChangeSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        proposal = Proposal(_properties(form.validated_data), _columns(form.validated_data))
+        values = parse_body(request, SettingsChangeSerializer)
+        proposal = Proposal(_properties(values), _columns(values))
         if not proposal:
             fault = "Send a setting to change."
             raise serializers.ValidationError({"level": [fault]})
-        reason = form.validated_data["reason"]
+        reason = values["reason"]
         return answer_once(request, lambda: _set(request, table, proposal, reason))
 
 

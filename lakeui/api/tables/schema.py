@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from engine.schema.column_mapping import column_mapping_mode
 from lakeui.api.authentication import caller
-from lakeui.api.listing import SequencePaging, parse_query, refuse_unknown
+from lakeui.api.listing import SequencePaging, parse_body, parse_query, refuse_unknown
 from lakeui.api.request_headers import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.tables import (
@@ -86,9 +86,7 @@ class KeyList(TableScopedView, ListAPIView[TableKey]):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Declare a key. Its columns are checked against the mirrored schema."""
         require(request, "maintain", self.table)
-        form = KeyRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        key = _parse_key_request(form.validated_data)
+        key = _parse_key_request(parse_body(request, KeyRequestSerializer))
         return answer_once(request, lambda: self._declare_response(request, key))
 
     def _declare_response(self, request: Request, key: Key) -> Response:

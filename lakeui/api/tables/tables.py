@@ -20,7 +20,7 @@ from rest_framework.reverse import reverse
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField, RoleField
 from lakeui.api.jobs import accept_job
-from lakeui.api.listing import parse_query, refuse_unknown
+from lakeui.api.listing import parse_body, parse_query, refuse_unknown
 from lakeui.api.request_headers import (
     answer_once,
     check_if_match,
@@ -277,12 +277,11 @@ class TableDetail(TableWithHealthView):
     def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Change the description. `If-Match` carries the ETag of the state you read."""
         require(request, "maintain", self.table)
-        body = DescriptionSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = parse_body(request, DescriptionSerializer)
         with transaction.atomic():
             table = Table.objects.select_for_update().get(pk=self.table.pk)  # one after the other
             check_if_match(request, state_of(table))
-            table.description = body.validated_data["description"]
+            table.description = values["description"]
             table.save(update_fields=["description"])
         self.table.description = table.description
         return self._answer(self.table)
@@ -387,9 +386,7 @@ class TableList(ListAPIView[Table]):
         read.
         """
         require(request, "maintain")
-        form = RegistrationSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        values = form.validated_data
+        values = parse_body(request, RegistrationSerializer)
         if "uri" not in values:
             return answer_once(request, lambda: _create_response(request, values))
         look = cache(lambda: look_for_table(values["uri"], values["name"]))
@@ -457,13 +454,12 @@ class GrantDetail(TableScopedView):
         """Give a role, or change it. It is on record in the audit log."""
         table = self.table
         require(request, "admin", table)
-        body = GrantRequestSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        values = parse_body(request, GrantRequestSerializer)
         person = get_object_or_404(User, username=username)
         grant, _ = TableGrant.objects.update_or_create(
             table=table,
             user=person,
-            defaults={"role": body.validated_data["role"], "granted_by": caller(request)},
+            defaults={"role": values["role"], "granted_by": caller(request)},
         )
         return Response(GrantSerializer(grant).data)
 

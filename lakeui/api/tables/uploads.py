@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 
 from engine.commands.sources import BAD_ROWS
 from lakeui.api.authentication import caller
-from lakeui.api.listing import refuse_unknown
+from lakeui.api.listing import parse_body, refuse_unknown
 from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role
 from lakeui.jobs.errors import UploadNotFoundError
@@ -56,9 +56,7 @@ class Uploads(APIView):
     def post(self, request: Request) -> Response:
         """Upload a file as multipart/form-data. Anybody who may write to a table may upload."""
         user = _sender(request)
-        form = UploadRequestSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        file: UploadedFile[bytes] = form.validated_data["file"]
+        file: UploadedFile[bytes] = parse_body(request, UploadRequestSerializer)["file"]
         kept = keep_upload(file, user)
         body = {
             "id": kept.pk,
