@@ -150,67 +150,71 @@
     }
   });
 
-  // what a reader opened stays open, and what they typed stays, where a part of the page renews itself
-  const summaries = (part, which) => [...part.querySelectorAll(`details${which} > summary`)];
-  const isChanged = (field) => field.type === "checkbox" || field.type === "radio"
-    ? field.checked !== field.defaultChecked
+  // An input keeps its name in its form: an id, else the form's address and hidden values.
+  const UNKEPT = ["hidden", "password", "file", "submit", "button"];
+  const inputs = (part) => [...part.querySelectorAll("input, textarea, select")]
+    .filter((field) => field.name && field.form?.method === "post" && !UNKEPT.includes(field.type));
+  const isTick = (field) => field.type === "checkbox" || field.type === "radio";
+  const nameOf = (field) => field.id || JSON.stringify([
+    ...[...field.form.elements].filter((other) => other.type === "hidden" && other.name !== "csrfmiddlewaretoken")
+      .map((other) => other.value),
+    field.form.getAttribute("action"), field.name, isTick(field) ? field.value : "",
+  ]);
+  const stateOf = (field) => isTick(field) ? field.checked : field.value;
+  const isChanged = (field) => isTick(field) ? field.checked !== field.defaultChecked
     : field.options ? [...field.options].some((option) => option.selected !== option.defaultSelected)
     : field.value !== field.defaultValue;
-  const value = (field) => /checkbox|radio/.test(field.type) ? `[value="${CSS.escape(field.value)}"]` : "";
-  const same = (field) => field.id ? document.getElementById(field.id)
-    : $(`[name="${CSS.escape(field.name)}"]${value(field)}`);
+  const restore = (states) => {
+    const typed = new Map(states);
+    return inputs(document).filter((field) => {
+      const state = typed.get(nameOf(field));
+      if (state === undefined || state === stateOf(field)) return false;
+      field[isTick(field) ? "checked" : "value"] = state;
+      return true;
+    });
+  };
+  const namedStates = (fields) => fields.map((field) => [nameOf(field), stateOf(field)]);
+
+  // What a reader opened stays open, and typed input stays, where a part of the page renews itself.
+  const summaries = (part, which) => [...part.querySelectorAll(`details${which} > summary`)];
   let open = [], written = [], focused = null;
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { target, requestConfig } = event.detail;
+  document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig } }) => {
     open = summaries(target, "[open]").map((summary) => summary.textContent);
-    const isSent = requestConfig.triggeringEvent?.type === "submit";
-    const fields = isSent ? [] : [...target.querySelectorAll("input, textarea, select")]
-      .filter((field) => field.name && field.type !== "hidden");
-    written = fields.filter(isChanged);
-    focused = fields.find((field) => field === document.activeElement) ?? null;
+    const fields = requestConfig.triggeringEvent?.type === "submit" ? [] : inputs(target);
+    written = namedStates(fields.filter(isChanged));
+    const field = fields.find((one) => one === document.activeElement);
+    focused = field ? { field, name: nameOf(field), range: [field.selectionStart, field.selectionEnd] } : null;
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     for (const summary of summaries(event.detail.target, "")) {
       if (open.includes(summary.textContent)) summary.parentElement.open = true;
     }
-    for (const old of written) {
-      const field = same(old);
-      if (!field || field === old) continue;
-      field.value = old.value;
-      field.checked = old.checked;
-    }
-    const field = focused && same(focused);
-    if (field && field !== focused) {
+    restore(written);
+    const field = focused && inputs(document).find((one) => nameOf(one) === focused.name);
+    if (field && field !== focused.field) {
       field.focus({ preventScroll: true });
-      if (focused.selectionStart !== null) field.setSelectionRange?.(focused.selectionStart, focused.selectionEnd);
+      if (focused.range[0] !== null) field.setSelectionRange?.(...focused.range);
     }
     [written, focused] = [[], null];
   });
 
-  // what was typed is kept where a session ended: it is there again after signing in
-  const TYPED = "typed", here = location.pathname + location.search;
-  const fields = (form) => [...form.elements].filter((field) => field.name && field.id
-    && !["hidden", "password", "file", "submit"].includes(field.type));
-  const keep = (form) => {
-    if (!form || $("[data-sign-in]")) return;
-    const values = [...document.querySelectorAll("form[method=post]")].flatMap(fields).map((field) => [field.id,
-      field.type === "checkbox" || field.type === "radio" ? field.checked : field.value]);
-    sessionStorage.setItem(TYPED, JSON.stringify({ page: here, values, ended: false }));
+  // Typed input is kept when a session ends, and is there again after signing in.
+  const TYPED = "typed", here = `${location.pathname}?${new URLSearchParams(location.search)}`;
+  const keep = () => {
+    if ($("[data-sign-in]")) return;
+    sessionStorage.setItem(TYPED, JSON.stringify({ page: here, states: namedStates(inputs(document)), ended: false }));
   };
-  document.addEventListener("submit", (event) => keep(event.target));
+  document.addEventListener("submit", keep);
   document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (event.detail.xhr.getResponseHeader("HX-Redirect")) keep(event.detail.elt.closest("form") ?? document.body);
+    if (event.detail.xhr.getResponseHeader("HX-Redirect")) keep();
   });
   const typed = JSON.parse(sessionStorage.getItem(TYPED) ?? "null");
   if (typed && $("[data-sign-in]")) {
     sessionStorage.setItem(TYPED, JSON.stringify({ ...typed, ended: true }));
   } else if (typed) {
     sessionStorage.removeItem(TYPED);
-    for (const [id, value] of typed.ended && typed.page === here ? typed.values : []) {
-      const field = document.getElementById(id);
-      if (!field) continue;
-      if (typeof value === "boolean") field.checked = value;
-      else field.value = value;
+    for (const field of typed.ended && typed.page === here ? restore(typed.states) : []) {
+      for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
       field.dispatchEvent(new Event("input", { bubbles: true }));
     }
   }

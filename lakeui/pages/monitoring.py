@@ -18,7 +18,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.errors import EngineError
 from lakeui.catalog.access import may, visible_tables
@@ -273,25 +273,31 @@ class RuleForm(forms.Form):
 def alerts(request: HttpRequest) -> HttpResponse:
     """Render the page; `channel` and `rule` in the query string select the one to change."""
     _must(request, "maintain", "You need the role maintainer on every table to see alerts.")
-    return _page(request, _channel_form(request), _rule_form(request))
+    channel, rule = (
+        _find_row(request, AlertChannel, "channel"),
+        _find_row(request, AlertRule, "rule"),
+    )
+    return _page(request, _channel_form(channel), _rule_form(rule), channel=channel, rule=rule)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @login_required
 @sensitive_post_parameters()
 @sensitive_variables("secret")
 def channel_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Create or change a channel. Only this answer shows its secret."""
+    """Create or change a channel, or render its form. Only this answer shows its secret."""
     _must_admin(request)
     channel = None if pk is None else get_object_or_404(AlertChannel, pk=pk)
+    if request.method != "POST":
+        return _page(request, _channel_form(channel), _rule_form(None), channel=channel)
     form = ChannelForm(request.POST) if channel is None else ChannelChangeForm(request.POST)
     secret = _save_channel(form, channel) if form.is_valid() else ""
     if form.errors:
-        return _page(request, form, _rule_form(request), channel=channel, status=400)
+        return _page(request, form, _rule_form(None), channel=channel, status=400)
     messages.success(request, f"{form.cleaned_data['name']} was saved. Send a test message.")
     if secret:
-        return _page(request, ChannelForm(), _rule_form(request), secret=secret)
+        return _page(request, ChannelForm(), _rule_form(None), secret=secret)
     return redirect("alerts")
 
 
@@ -310,12 +316,14 @@ def channel_act(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("alerts")
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def rule_save(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Make or change a rule."""
+    """Create or change a rule, or render its form."""
     _must_admin(request)
     rule = None if pk is None else get_object_or_404(AlertRule, pk=pk)
+    if request.method != "POST":
+        return _page(request, ChannelForm(), _rule_form(rule), rule=rule)
     form = RuleForm(request.POST)
     if form.is_valid():
         _save_rule(form, rule)
@@ -348,8 +356,6 @@ def _page(
         "deliveries": AlertDelivery.objects.select_related("channel", "rule")[:_SHOWN],
         "conditions": {condition.value: rule for condition, rule in CONDITIONS.items()},
         "may_edit": may(request.user, "admin"),
-        "channel": _find_row(request, AlertChannel, "channel"),
-        "rule": _find_row(request, AlertRule, "rule"),
         "to_remove": _find_row(request, AlertChannel, "remove"),
         "rule_to_remove": _find_row(request, AlertRule, "remove_rule"),
         "twin": "/api/v1/monitoring/alerts/",
@@ -358,13 +364,11 @@ def _page(
     return render(request, "monitoring/alerts.html", context, status=status)
 
 
-def _channel_form(request: HttpRequest) -> forms.Form:
-    channel = _find_row(request, AlertChannel, "channel")
+def _channel_form(channel: AlertChannel | None) -> forms.Form:
     return ChannelChangeForm(initial=_values_of(channel)) if channel else ChannelForm()
 
 
-def _rule_form(request: HttpRequest) -> forms.Form:
-    rule = _find_row(request, AlertRule, "rule")
+def _rule_form(rule: AlertRule | None) -> forms.Form:
     channels = AlertChannel.objects.values_list("pk", flat=True)[:2]
     only = {"channel": channels[0]} if len(channels) == 1 else {}
     return RuleForm(initial=_values_of(rule) if rule else only)
