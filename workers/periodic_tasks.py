@@ -26,6 +26,7 @@ from lakeui.api.request_headers import WINDOW
 from lakeui.catalog.discovery import repeat_due, wake_all
 from lakeui.celery import app
 from lakeui.conflicts.models import Pipeline, PipelineTransaction
+from lakeui.conflicts.statements.pairs import pair_older_conflicts
 from lakeui.jobs.job_rows import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
@@ -59,12 +60,16 @@ AT_A_TIME = 4  # concurrent tries of one worker
 @app.task(name=SWEEP_LEASES)
 @take_turns(SWEEP_LEASES, seconds=30)
 def sweep_leases() -> None:
-    """Requeue the jobs of silent workers, send unsent jobs, and repeat table searches."""
+    """Requeue the jobs of silent workers, send unsent jobs, and repeat table searches.
+
+    Also pair some older conflicts: the work of an update, in small parts.
+    """
     for job_id in requeue_expired():
         send_job(job_id)
     send_overdue()
     repeat_due(timezone.now())
     wake_all()
+    pair_older_conflicts()
 
 
 @app.task(name=FIRE_SCHEDULES)

@@ -36,6 +36,23 @@ def find_pair(conflict: Conflict) -> StatementPair | None:
     return rows.get()
 
 
+def pair_older_conflicts(most: int = 200) -> int:
+    """Find the pairs and fixes of aborted writes recorded without them, the latest first.
+
+    Such rows are from a version that kept no pairs. Returns how many of at most `most` were changed.
+    """
+    unpaired = Conflict.objects.filter(
+        statement_pair=None, kind__in=Conflict.ABORTED_KINDS, table__isnull=False
+    )
+    conflicts = list(
+        unpaired.select_related("table", "transaction").order_by("-occurred_at")[:most]
+    )
+    for conflict in conflicts:
+        conflict.statement_pair = find_pair(conflict)
+        conflict.fixes = ",".join(list_fixes(conflict))
+    return Conflict.objects.bulk_update(conflicts, ["statement_pair", "fixes"])
+
+
 def list_fixes(conflict: Conflict) -> list[str]:
     """Return the kinds of the recorded remedies that would prevent such a conflict, best first."""
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}

@@ -11,6 +11,7 @@ from lakeui.catalog.hours import RANGES
 from lakeui.catalog.models import TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict, StatementPair
+from lakeui.conflicts.statements.pairs import pair_older_conflicts
 from lakeui.jobs.earlier_runs import statement_shape
 from lakeui.monitoring.conditions import Condition
 from lakeui.monitoring.models import Mute
@@ -71,6 +72,28 @@ def test_conflicts_of_the_same_two_statements_are_one_pair(ann):
     assert ("sales.orders", "UPDATE sales.orders SET a = ? WHERE id = ?") in shapes
     week = {one.current_statement: one.times for one in list_repeated(ann, RANGES["7d"])}
     assert week[shape] == 4
+
+
+def test_older_conflicts_are_paired_in_parts_the_latest_first(ann, django_assert_num_queries):
+    table = make_table("sales.orders")
+    facts = {"remedies": [{"kind": "one_writer"}, {"kind": "retry"}], "winner": "no object"}
+    for hours in range(5):
+        make_conflict(table, occurred_at=ago(hours=hours + 1), facts=facts)
+    make_conflict(table, kind=Conflict.Kind.RESOLVED)
+    make_conflict(None, kind=Conflict.Kind.REPORTED)
+    recorded = list_repeated(ann)
+    StatementPair.objects.all().delete()
+    Conflict.objects.update(fixes="", statement_pair=None)
+    assert list_repeated(ann) == []
+    assert [pair_older_conflicts(3), list_repeated(ann)[0].last_at] == [3, recorded[0].last_at]
+    assert [pair_older_conflicts(3), pair_older_conflicts(3)] == [2, 0]
+    sums = [
+        [(one.pair.fingerprint, one.times, one.fix) for one in rows]
+        for rows in (recorded, list_repeated(ann))
+    ]
+    assert sums[0] == sums[1]
+    with django_assert_num_queries(1):
+        pair_older_conflicts()
 
 
 def test_a_pair_tells_its_trend_and_the_fix_suggested_for_the_most(ann):
