@@ -23,10 +23,10 @@ def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
     """Add `health`, a value of `Health`, to each table. A muted condition does not count."""
     now = timezone.now()
     since = now - timedelta(days=settings.ATTENTION_STREAM_DAYS)
-    stopped = select_stopped_streams(Job.objects.filter(table=OuterRef("pk")), since)
+    stopped = select_stopped_streams(Job.objects.all(), since)
     small = has_many_small_files(settings.ATTENTION_SMALL_FILES)
     judged = (
-        (Condition.STREAM_STOPPED, Q(Exists(stopped)), Health.STREAM_STOPPED),
+        (Condition.STREAM_STOPPED, Q(pk__in=stopped.values("table")), Health.STREAM_STOPPED),
         (Condition.SMALL_FILES, small, Health.SMALL_FILES),
         (Condition.VACUUM_DUE, is_vacuum_due(), Health.VACUUM_DUE),
     )
