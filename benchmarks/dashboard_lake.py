@@ -21,7 +21,7 @@ from lakeui.catalog import hours
 from lakeui.catalog.models import Commit, LiveFile, Table
 from lakeui.conflicts import costs as conflict_days
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
 
 MINUTES_BETWEEN = (5, 15, 30, 60, 60, 120, 240, 720, 1440, 1440)
 """How often a table is committed to: a tenth of them each."""
@@ -56,7 +56,9 @@ def fill(sizes: Sizes) -> None:
     for model in (Commit, LiveFile):
         _copy_to_the_others(model, first, len(tables))
     hours.recount()
-    jobs = Job.objects.bulk_create(_jobs(tables, owner, sizes, now, chance), batch_size=_BATCH)
+    schedules = Schedule.objects.bulk_create(_schedules(tables, owner, now))
+    made = _jobs(tables, owner, sizes, now, chance, schedules)
+    jobs = Job.objects.bulk_create(made, batch_size=_BATCH)
     Job.objects.filter(started_at__isnull=False).update(created_at=F("started_at"))  # not just now
     JobAttempt.objects.bulk_create(_attempts(jobs, now), batch_size=_BATCH)
     JobEvent.objects.bulk_create(_events(jobs, now), batch_size=_BATCH)
@@ -173,10 +175,31 @@ def _copy_to_the_others(model: type[Model], first: list[Table], count: int) -> N
             cursor.execute(statement, [begin, min(begin + 500, lowest + count)])
 
 
+def _schedules(tables: list[Table], owner: User, now: datetime) -> Iterator[Schedule]:
+    for number, table in enumerate(tables[:300]):
+        yield Schedule(
+            table=table,
+            name=f"nightly {number:03}",
+            cron=f"{number % 60} 3 * * *",
+            kind="optimize",
+            statement=f"OPTIMIZE {table.name}",
+            owner=owner,
+            next_due_at=now + timedelta(minutes=number),
+        )
+
+
 def _jobs(
-    tables: list[Table], owner: User, sizes: Sizes, now: datetime, chance: random.Random
+    tables: list[Table],
+    owner: User,
+    sizes: Sizes,
+    now: datetime,
+    chance: random.Random,
+    schedules: list[Schedule],
 ) -> Iterator[Job]:
-    """Iterate over jobs of thirty days: a few run or wait, a tenth conflicted, some failed."""
+    """Iterate over jobs of thirty days: a few run or wait, a tenth conflicted, some failed.
+
+    Every fifth is a schedule's.
+    """
     states = [Job.State.SUCCEEDED] * 17 + [Job.State.CONFLICTED] * 2 + [Job.State.FAILED]
     for number in range(sizes.jobs):
         at = now - timedelta(days=30) * (number + 1) / sizes.jobs
@@ -185,7 +208,11 @@ def _jobs(
             state = Job.State.QUEUED
         table = chance.choice(tables[:200]) if number % 2 else chance.choice(tables)
         kind = chance.choice(("optimize", "merge", "delete", "update", "vacuum"))
+        schedule = chance.choice(schedules) if number % 5 == 0 else None
+        if schedule is not None:
+            table, kind = schedule.table, schedule.kind
         yield Job(
+            schedule=schedule,
             table=table,
             kind=kind,
             statement=f"{kind.upper()} {table.name}",

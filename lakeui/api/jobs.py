@@ -14,7 +14,7 @@ from rest_framework.reverse import reverse
 
 from lakeui.api.authentication import caller
 from lakeui.api.fields import ObjectField, RecordedField
-from lakeui.api.listing import parse_body, parse_query, refuse_all, refuse_unknown
+from lakeui.api.listing import SequencePaging, parse_body, parse_query, refuse_all, refuse_unknown
 from lakeui.api.request_headers import answer_once, digest_of, etag_of, has_state
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -25,7 +25,12 @@ from lakeui.api.serializers.jobs import (
     JobRequestSerializer,
     JobSerializer,
 )
-from lakeui.api.serializers.request import CommandRequestSerializer, RequestSerializer
+from lakeui.api.serializers.request import (
+    CommandRequestSerializer,
+    PageRequestSerializer,
+    RangeRequestSerializer,
+    RequestSerializer,
+)
 from lakeui.api.streaming import (
     ENDED,
     IF_NONE_MATCH,
@@ -50,7 +55,7 @@ from lakeui.jobs.filters import (
 )
 from lakeui.jobs.models import Job, JobEvent, Schedule
 from lakeui.jobs.requests import request_job
-from lakeui.jobs.run_grid import GridRow, grid_of_schedules, grid_of_steps
+from lakeui.jobs.run_grid import grid_of_schedules, grid_of_steps
 from lakeui.jobs.schedules import (
     change_schedule,
     create_schedule,
@@ -383,7 +388,7 @@ class RunRowSerializer(serializers.Serializer[Any]):
     runs = RunCellSerializer(many=True, source="cells", allow_null=True)
 
 
-class RunGridQuerySerializer(serializers.Serializer[Any]):
+class RunGridRequestSerializer(PageRequestSerializer, RangeRequestSerializer):
     """The range, and the schedule whose steps are the rows."""
 
     range = serializers.ChoiceField(choices=list(RANGES), default="7d")
@@ -394,32 +399,22 @@ class RunGrid(GenericAPIView[Schedule]):
     """The latest 30 runs in the range: a row for each schedule, or for each step of one."""
 
     queryset = Schedule.objects.none()
-    pagination_class = None
+    serializer_class = RunRowSerializer
+    pagination_class = SequencePaging
 
     @extend_schema(
-        parameters=[RunGridQuerySerializer], responses={200: RunRowSerializer(many=True)}
+        parameters=[RunGridRequestSerializer], responses={200: RunRowSerializer(many=True)}
     )
     def get(self, request: Request) -> Response:
-        query = parse_query(request, RunGridQuerySerializer)
+        query = parse_query(request, RunGridRequestSerializer)
         since = RANGES[query["range"]].start(timezone.now())
         schedules = schedules_to_list(visible_schedules(request.user))
         if "schedule" in query:
-            rows = grid_of_steps(get_object_or_404(schedules, pk=query["schedule"]), since)
+            steps = grid_of_steps(get_object_or_404(schedules, pk=query["schedule"]), since)
+            rows = self.paginate_queryset(steps) or []
         else:
-            rows = grid_of_schedules(list(schedules[:_MOST_ROWS]), since)
-        return Response([_render_row(row) for row in rows])
-
-
-_MOST_ROWS = 500
-
-
-def _render_row(row: GridRow) -> dict[str, Any]:
-    cells = [
-        cell and {"job_id": str(cell.job_id), "state": cell.state, "took_ms": cell.took_ms,
-                  "created_at": cell.created_at.isoformat().replace("+00:00", "Z")}
-        for cell in row.cells
-    ]  # fmt: skip
-    return {"name": row.name, "schedule_id": row.schedule and row.schedule.pk, "runs": cells}
+            rows = grid_of_schedules(self.paginate_queryset(schedules) or [], since)
+        return self.get_paginated_response(RunRowSerializer(rows, many=True).data)
 
 
 class ScheduleDetail(GenericAPIView[Schedule]):

@@ -32,6 +32,7 @@ from lakeui.api.serializers.monitoring import (
     RuleRequestSerializer,
     RuleSerializer,
 )
+from lakeui.api.serializers.request import RangeRequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.hours import RANGES
@@ -166,18 +167,12 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     unread_tables = serializers.IntegerField()
 
 
-class RangeQuerySerializer(serializers.Serializer[Any]):
-    """The time up to now in which the jobs ended."""
-
-    range = serializers.ChoiceField(choices=list(RANGES), default="24h")
-
-
 class Monitoring(APIView):
     """Alerts, workers, queues, Spark, jobs by the hour and the mirror's lag, now."""
 
-    @extend_schema(parameters=[RangeQuerySerializer], responses={200: MonitoringSerializer})
+    @extend_schema(parameters=[RangeRequestSerializer], responses={200: MonitoringSerializer})
     def get(self, request: Request) -> Response:
-        time_range = RANGES[parse_query(request, RangeQuerySerializer)["range"]]
+        time_range = RANGES[parse_query(request, RangeRequestSerializer)["range"]]
         user, now = caller(request), timezone.now()
         muted = group_mutes(mutes_now(now))
         states = worker_states(user)

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from lakeui.api.authentication import caller
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.listing import SequencePaging, parse_body, parse_query
-from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.serializers.request import RangeRequestSerializer, RequestSerializer
 from lakeui.api.table_views import require
 from lakeui.catalog.hours import RANGES, TimeRange
 from lakeui.conflicts.filters import STATES, RepeatedConflictFilter, visible_pairs
@@ -64,7 +64,7 @@ class RepeatedConflictSerializer(serializers.Serializer[Any]):
     mute_id = serializers.IntegerField(allow_null=True)
 
 
-class RangeSerializer(serializers.Serializer[Any]):
+class PairRangeSerializer(RangeRequestSerializer):
     """The time up to now whose conflicts are summed."""
 
     range = serializers.ChoiceField(choices=list(RANGES), default=_LONGEST)
@@ -111,19 +111,19 @@ class RepeatedConflictDetail(GenericAPIView[Any]):
     serializer_class = RepeatedConflictSerializer
     pagination_class = None
 
-    @extend_schema(parameters=[RangeSerializer])
+    @extend_schema(parameters=[PairRangeSerializer])
     def get(self, request: Request, pair_id: int) -> Response:
-        name = parse_query(request, RangeSerializer)["range"]
+        name = parse_query(request, PairRangeSerializer)["range"]
         return Response(self._describe(request, pair_id, RANGES[name]))
 
     @extend_schema(
         request=PairWorkSerializer,
-        parameters=[RangeSerializer],
+        parameters=[PairRangeSerializer],
         responses={200: RepeatedConflictSerializer},
     )
     def patch(self, request: Request, pair_id: int) -> Response:
         """Say that it is known, assign it, or mute it, which takes a maintainer; it is audited."""
-        name = parse_query(request, RangeSerializer)["range"]
+        name = parse_query(request, PairRangeSerializer)["range"]
         self._describe(request, pair_id, RANGES[name])  # or 404
         pair = visible_pairs(caller(request)).select_related("table", "assignee").get(pk=pair_id)
         require(request, "write", pair.table)

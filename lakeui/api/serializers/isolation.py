@@ -8,7 +8,7 @@ from engine.conflict_facts import Rule
 from engine.conflicts.predict.forecast import MATRIX_VERDICTS
 from engine.protocol.properties import SETTABLE_LEVELS
 from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
-from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.serializers.request import PageRequestSerializer, RequestSerializer
 from lakeui.conflicts.isolation.overlaps import ENDS
 from lakeui.conflicts.lanes.bars import BarEnd
 from lakeui.conflicts.lanes.narrowing import LaneOutcome
@@ -240,13 +240,11 @@ class MatrixRequestSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)
 
 
-class OverlapsRequestSerializer(serializers.Serializer[Any]):
+class OverlapsRequestSerializer(PageRequestSerializer):
     """The kinds of both sides, the later one first."""
 
     current = serializers.ChoiceField(choices=[*KINDS, OTHER])
     winner = serializers.ChoiceField(choices=[*KINDS, OTHER])
-    page_size = serializers.CharField(required=False)
-    page_token = serializers.CharField(required=False)
 
 
 class OverlapRowSerializer(serializers.Serializer[Any]):
@@ -262,13 +260,6 @@ class OverlapRowSerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)
     row_count = Int64Field(allow_null=True)
-
-
-class ReorderedRequestSerializer(serializers.Serializer[Any]):
-    """Nothing but paging."""
-
-    page_size = serializers.CharField(required=False)
-    page_token = serializers.CharField(required=False)
 
 
 class OutOfOrderSerializer(serializers.Serializer[Any]):

@@ -5,6 +5,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from lakeui.catalog.hours import RANGES
+
 MAX_NAMED = 20
 
 
@@ -19,6 +21,19 @@ class RequestSerializer(serializers.Serializer[Any]):
             raise serializers.ValidationError(faults, code="unknown_field")
         taken: dict[str, Any] = super().to_internal_value(data)
         return taken
+
+
+class PageRequestSerializer(RequestSerializer):
+    """Nothing but paging, which `SequencePaging` reads itself."""
+
+    page_size = serializers.CharField(required=False)
+    page_token = serializers.CharField(required=False)
+
+
+class RangeRequestSerializer(RequestSerializer):
+    """The time up to now: one of those that pages offer."""
+
+    range = serializers.ChoiceField(choices=list(RANGES), default="24h")
 
 
 class CommandRequestSerializer(RequestSerializer):

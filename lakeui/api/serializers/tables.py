@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.serializers.request import PageRequestSerializer, RequestSerializer
 from lakeui.catalog.models import Commit, CommitFile, TableKey
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.commit_timeline import RANGES
@@ -29,15 +29,13 @@ class ColumnSerializer(serializers.Serializer[Any]):
     physical_name = RecordedField()
 
 
-class ColumnsRequestSerializer(RequestSerializer):
+class ColumnsRequestSerializer(PageRequestSerializer):
     """Filters of a list of columns."""
 
     q = serializers.CharField(
         max_length=255, required=False, default="", allow_blank=True,
         help_text="A part of the dotted name. Not case-sensitive.",
     )  # fmt: skip
-    page_size = serializers.CharField(required=False)
-    page_token = serializers.CharField(required=False)
 
 
 class KeySerializer(serializers.ModelSerializer[TableKey]):

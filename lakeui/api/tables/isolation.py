@@ -33,13 +33,13 @@ from lakeui.api.serializers.isolation import (
     OutOfOrderSerializer,
     OverlapRowSerializer,
     OverlapsRequestSerializer,
-    ReorderedRequestSerializer,
     SettingsChangeSerializer,
     SettingsSerializer,
     SwimLaneRequestSerializer,
     SwimLaneSerializer,
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
+from lakeui.api.serializers.request import PageRequestSerializer
 from lakeui.api.table_views import TableScopedView, require
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import build_setting
@@ -179,11 +179,9 @@ class ReorderedList(TableScopedView):
     serializer_class = OutOfOrderSerializer
     pagination_class = SequencePaging
 
-    @extend_schema(
-        parameters=[ReorderedRequestSerializer], responses=OutOfOrderSerializer(many=True)
-    )
+    @extend_schema(parameters=[PageRequestSerializer], responses=OutOfOrderSerializer(many=True))
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        parse_query(request, ReorderedRequestSerializer)
+        parse_query(request, PageRequestSerializer)
         versions = find_out_of_order(self.table, overlaps_of(self.table)).versions
         page: Sequence[OutOfOrderVersion] = self.paginate_queryset(versions) or []
         return self.get_paginated_response(

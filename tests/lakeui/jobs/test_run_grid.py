@@ -72,9 +72,12 @@ def test_pages_and_rest_show_the_same_runs_and_no_hidden_schedule(client, db):
     guest = make_user("guest")
     TableGrant.objects.create(user=guest, table=table, role=Role.VIEWER)
     client.force_login(guest)
-    rows = client.get("/api/v1/schedules/runs/").json()
+    rows = client.get("/api/v1/schedules/runs/").json()["items"]
     assert [(row["name"], row["runs"][0]["job_id"]) for row in rows] == [("nightly", str(run.pk))]
-    steps = client.get("/api/v1/schedules/runs/", {"schedule": nightly.pk, "range": "24h"}).json()
+    asked = {"schedule": nightly.pk, "range": "24h", "page_size": 1}
+    answer = client.get("/api/v1/schedules/runs/", asked).json()
+    token = {"page_token": answer["next_page_token"]}
+    steps = answer["items"] + client.get("/api/v1/schedules/runs/", asked | token).json()["items"]
     assert [row["name"] for row in steps] == ["nightly", "write"]
     assert steps[1]["runs"][0]["took_ms"] == 400
     page = client.get("/schedules/runs/").content.decode()
