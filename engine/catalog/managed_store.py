@@ -40,7 +40,7 @@ from engine.errors import (
     UnpublishedLimitError,
     VersionTakenError,
 )
-from engine.log.paths import LOG_DIRECTORY, LogFileKind, commit_path, parse_name
+from engine.log.paths import LOG_DIRECTORY, LogFileKind, commit_path, is_of_version, parse_name
 from engine.storage.base import FileStatus, Store
 
 Content = TypeVar("Content")
@@ -135,7 +135,7 @@ class ManagedStore:
         latest, ratified = self._ask()  # before the listing: every commit is in one or the other
         listed = {file.name: file for file in self.files.list_from(directory, start)}
         self._note_published(listed)
-        visible = {name: file for name, file in listed.items() if _is_visible(name, latest)}
+        visible = {name: file for name, file in listed.items() if is_of_version(name, latest)}
         named = map(_status_of, ratified.values())
         visible |= {file.name: file for file in named if file.name >= start}
         self._check_latest(visible, latest, start)
@@ -448,11 +448,6 @@ def _commit_version(path: str) -> int | None:
 
 def _status_of(commit: RatifiedCommit) -> FileStatus:
     return FileStatus(commit_path(commit.version), commit.size_bytes, commit.modified_ms)
-
-
-def _is_visible(name: str, latest_version: int) -> bool:
-    parsed = parse_name(name)
-    return parsed is None or parsed.end_version <= latest_version
 
 
 def _refuse_commit(path: str) -> None:

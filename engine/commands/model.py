@@ -15,7 +15,7 @@ from engine.commands.definition import Clone, Create, SetProperties, UnsetProper
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.merge import AnalyzedClause, AnalyzedMerge, Merge, MergeClause
-from engine.commands.script import Script
+from engine.commands.script import AtomicScript, Script
 from engine.commands.sources import (
     SOURCES,
     DataFrameSource,
@@ -36,6 +36,7 @@ __all__ = [
     "AnalyzedClause",
     "AnalyzedMerge",
     "Append",
+    "AtomicScript",
     "ChangeColumn",
     "Clone",
     "ClusterBy",

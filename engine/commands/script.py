@@ -12,7 +12,8 @@ from engine.errors import RequestError
 from engine.schema.types import StructType
 
 MAX_STEPS = 50
-_ALONE = frozenset({"stream", "script"})
+_ATOMIC = frozenset({"append", "update", "delete", "merge"})
+_ALONE = frozenset({"stream", "script", "transaction"})
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Script(Command):
         "Run several statements in order. Each has its own commit. Two scripts that DELETE a "
         "key and then INSERT it can both insert it: use MERGE if keys must be unique."
     )
+    is_atomic: ClassVar[bool] = False
     steps: tuple[Command, ...] = parameter(
         "Steps", "steps", help="A list of commands, each with its kind and parameters."
     )
@@ -74,6 +76,32 @@ class Script(Command):
             step if step_table(step) else replace(step, table=self.table) for step in self.steps
         )
         return ";\n".join(step.statement() for step in steps)
+
+
+@dataclass(frozen=True)
+class AtomicScript(Script):
+    """Statements on one table in one transaction: all are committed as one version, or none."""
+
+    kind: ClassVar[str] = "transaction"
+    label: ClassVar[str] = "Transaction"
+    help: ClassVar[str] = (
+        "Run INSERT, UPDATE, DELETE and MERGE statements on one table as one commit. Each "
+        "statement reads what the earlier ones wrote. An error in any of them undoes all."
+    )
+    is_atomic: ClassVar[bool] = True
+
+    def validate(self, schema: StructType | None) -> None:
+        """Refuse statements that a transaction cannot hold."""
+        super().validate(schema)
+        for step in self.steps:
+            if step.kind not in _ATOMIC:
+                what = f"{step.label} cannot be part of a transaction."
+                remedy = "Use INSERT, UPDATE, DELETE and MERGE in it, and run the rest outside."
+                raise RequestError(what, remedy, field="steps")
+
+    def statement(self) -> str:
+        """Render the command as SQL; `parse_statement` returns an equal command."""
+        return f"BEGIN ATOMIC\n{super().statement()};\nEND"
 
 
 def fits_a_script(command: type[Command]) -> bool:

@@ -24,7 +24,7 @@ from engine.commands.merge import (
     Merge,
     MergeClause,
 )
-from engine.commands.script import Script
+from engine.commands.script import AtomicScript, Script
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.commands.sql_alter import CHANGES, alter, column_definitions, comment
 from engine.commands.sql_refusals import not_known
@@ -81,10 +81,11 @@ def parse_statement(text: str) -> Command:
 def parse_request(text: str) -> tuple[Command, bool]:
     """Parse a statement; return the command and whether it ends in DRY RUN.
 
-    Several statements separated by semicolons become one `Script`; a DRY RUN at the end of the last
-    applies to all. Errors as in `parse_statement`.
+    Several statements separated by semicolons become one `Script`, in BEGIN ATOMIC …; END one
+    `AtomicScript`; a DRY RUN at the end applies to all. Errors as in `parse_statement`.
     """
     cursor = StatementCursor.from_text(text)
+    is_atomic = _take_block(cursor)
     parts = _statements(cursor)
     if not parts:
         what = "The statement is empty."
@@ -95,17 +96,43 @@ def parse_request(text: str) -> tuple[Command, bool]:
             what = "In a script, DRY RUN must come at the end. It applies to all statements."
             raise StatementError(what, "Move it to the end.", position=part[-1].position)
     command, dry_run = commands[-1]
-    if len(commands) > 1:
-        command = Script(tuple(step for step, _ in commands))
+    if is_atomic or len(commands) > 1:
+        script = AtomicScript if is_atomic else Script
+        command = script(tuple(step for step, _ in commands))
     command.validate(None)
     return command, dry_run
+
+
+def _take_block(cursor: StatementCursor) -> bool:
+    """Remove BEGIN ATOMIC …; END around the tokens; return whether it was there.
+
+    Raises:
+        StatementError: the block has no END.
+    """
+    if not cursor.take("BEGIN", "ATOMIC"):
+        return False
+    tokens = cursor.tokens[cursor.index :]
+    while tokens and _is_symbol(tokens[-1], ";"):
+        tokens.pop()
+    values = [token.value if token.kind in ("word", "symbol") else "" for token in tokens]
+    tail = 2 if values[-2:] == ["DRY", "RUN"] else 0
+    inside = len(tokens) - tail
+    if values[max(inside - 2, 0) : inside] != [";", "END"]:
+        what = "The transaction does not end with END after a semicolon."
+        raise StatementError(what, "Write BEGIN ATOMIC …; …; END.", position=len(cursor.text))
+    cursor.tokens, cursor.index = [*tokens[: inside - 2], *tokens[inside:]], 0
+    return True
+
+
+def _is_symbol(token: Token, value: str) -> bool:
+    return token.kind == "symbol" and token.value == value
 
 
 def _statements(cursor: StatementCursor) -> list[list[Token]]:
     """Split tokens into statements, without the semicolons."""
     parts: list[list[Token]] = [[]]
     for token in cursor.tokens:
-        if token.kind == "symbol" and token.value == ";":
+        if _is_symbol(token, ";"):
             parts.append([])
         else:
             parts[-1].append(token)

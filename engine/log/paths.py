@@ -68,6 +68,12 @@ def parse_name(name: str) -> LogFileName | None:
     return None
 
 
+def is_of_version(name: str, version: int) -> bool:
+    """Return whether a file of `_delta_log` is of a version or an earlier one, or of none."""
+    parsed = parse_name(name)
+    return parsed is None or parsed.end_version <= version
+
+
 def commit_path(version: int) -> str:
     """Return the path of a version's commit."""
     return f"{LOG_DIRECTORY}/{version:020}.json"

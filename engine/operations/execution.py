@@ -10,7 +10,7 @@ winning commit again.
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
@@ -341,6 +341,16 @@ class Execution:
         root = self.table.store.root
         self._fresh.extend(resolve_log_path(root, file.path).path for file in files)
 
+    def wrote_paths(self, paths: Iterable[str]) -> None:
+        """Register files of this run by their paths below the table, to remove them if it fails."""
+        self._fresh = list(dict.fromkeys((*self._fresh, *paths)))
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete files of this run that its commit does not name; VACUUM finds any that remain."""
+        with suppress(StorageError):
+            for path in paths:
+                self.table.store.delete(path)
+
     def wrote_vectors(self, vectors: Iterable[DeletionVectorDescriptor | None]) -> None:
         """Register deletion vectors written by this run, to remove their files if it fails."""
         root = self.table.store.root
@@ -469,11 +479,7 @@ class Execution:
         self._remove_staged()
 
     def _remove_staged(self) -> None:
-        try:
-            for path in (*self._fresh, *self._find_unreported_files()):
-                self.table.store.delete(path)
-        except StorageError:
-            pass  # the store is failing: VACUUM removes the rest
+        self.delete_files((*self._fresh, *self._find_unreported_files()))
         self._fresh.clear()
 
     def _find_unreported_files(self) -> list[str]:

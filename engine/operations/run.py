@@ -23,6 +23,7 @@ from engine.commands.common_tables import change_expressions
 from engine.commands.merge import Merge
 from engine.commands.model import (
     Append,
+    AtomicScript,
     Clone,
     Create,
     Delete,
@@ -52,6 +53,7 @@ from engine.errors import (
 from engine.expressions.parse import Given
 from engine.log.commits import LogCommit
 from engine.log.management import LOG_CLEANUP, check_permitted
+from engine.operations.atomic import run_transaction
 from engine.operations.caller_rows import bind_sources
 from engine.operations.define.alter import (
     add_columns,
@@ -166,7 +168,7 @@ def run(
     """
     options = _check_arguments(command, table, replace(options, **keywords))
     command = parse_statement(command) if isinstance(command, str) else command
-    if isinstance(command, Script):
+    if isinstance(command, Script) and not command.is_atomic:
         command.validate(None)
         return _script(command, table, spark, options)
     command = bind_sources(command, options.sources) if options.sources else command
@@ -274,7 +276,9 @@ def _result_if_done(
 
 
 def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResult]:
-    operation = OPERATIONS.get(type(command))
+    operation = (
+        _run_atomically if isinstance(command, AtomicScript) else OPERATIONS.get(type(command))
+    )
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
@@ -343,6 +347,16 @@ def _script(
         return run(command, changed, spark, of_step)
 
     return run_steps(script, perform, [step_table(step) or tables.own.uri for step in script.steps])
+
+
+def _run_atomically(command: AtomicScript, execution: Execution) -> OperationResult:
+    """Run a transaction; each statement means what it means in the caller's session."""
+    spark = execution.caller_session or execution.session
+
+    def run_statement(step: Command, table: DeltaTable, options: RunOptions) -> OperationResult:
+        return run(step, table, spark, options)
+
+    return run_transaction(command, execution, run_statement)
 
 
 def _once(

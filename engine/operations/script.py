@@ -50,14 +50,20 @@ class ScriptError(EngineError, code="LAKE_SCRIPT_STEP_FAILED", sqlstate="25000")
         cause_code: the code of the step's error.
     """
 
-    def __init__(self, number: int, ended: Sequence[StepEnd], cause: EngineError) -> None:
+    def __init__(
+        self,
+        number: int,
+        ended: Sequence[StepEnd],
+        cause: EngineError,
+        remedy: str = "Send the remaining steps.",
+    ) -> None:
         before = ", ".join(str(step) for step in ended)
         stays = (
             f" The steps before it stay committed: {before}."
             if before
             else " Nothing was committed."
         )
-        super().__init__(f"Step {number} failed: {cause}{stays}", "Send the remaining steps.")
+        super().__init__(f"Step {number} failed: {cause}{stays}", remedy)
         self.step = number
         self.ended = [step.as_dict() for step in ended]
         self.cause_code = cause.code

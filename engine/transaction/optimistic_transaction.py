@@ -11,7 +11,7 @@ Early checks of winning commits tell a transaction that is certain to be aborted
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -209,6 +209,24 @@ class OptimisticTransaction:
         self.read_whole_table()
         self._reads.source_is_fixed = True
 
+    def read_like(self, others: "Sequence[OptimisticTransaction]") -> None:
+        """Count the reads of other transactions as reads of this one, which commits for them.
+
+        Rows that a MERGE joins are known for that MERGE alone: if there are more transactions, the
+        conditions decide about its rows.
+        """
+        self._require_snapshot()
+        for reads in (other._reads for other in others):
+            self._reads.predicates += reads.predicates
+            self._reads.files |= reads.files
+            self._reads.entirely |= reads.entirely
+            self._reads.app_ids |= reads.app_ids
+            self._reads.whole_table |= reads.whole_table
+            self._reads.source_is_fixed |= reads.source_is_fixed
+            self._reads.obstacle = self._reads.obstacle or reads.obstacle
+            self._reads.tester = self._reads.tester or reads.tester
+            self._reads.matcher = reads.matcher if len(others) == 1 else None
+
     def read_files(self, paths: Iterable[str]) -> None:
         """Read particular files, by their paths in the log."""
         self._require_snapshot()
@@ -310,9 +328,12 @@ class OptimisticTransaction:
             raise
         if self.outcome.committed:
             tell_committed(self._observer, self, self.outcome.version)
-            now_ms = self._clock.now_ms()
-            run_post_commit(self.table.store, self.outcome.version, self.snapshot, now_ms)
+            self.follow_commit(self.outcome.version)
         return self.outcome.version
+
+    def follow_commit(self, version: int) -> None:
+        """Do what is due after a commit: checkpoints, checksums, clean-up of the log."""
+        run_post_commit(self.table.store, version, self.snapshot, self._clock.now_ms())
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
         pending_commit = prepare_commit(
