@@ -210,10 +210,11 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
     table = open_table(job.table.uri)
     stop_if_committed(job, table)
     command = _check_command(job)
-    if not isinstance(command, Script):  # its steps may have committed separately
+    has_own_commits = isinstance(command, Script) and not command.is_atomic
+    if not has_own_commits:
         heartbeat.check()
     with spark_session.session_for(job.pk) as spark:
-        if isinstance(command, Script):
+        if isinstance(command, Script) and has_own_commits:
             return run_script(command, job, ScriptWork(lease, heartbeat, spark))
         observer = JobObserver(job, lease, heartbeat, table.store)
         result = run(command, table, spark, options_of(job, job, observer, heartbeat.progress))

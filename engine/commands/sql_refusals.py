@@ -74,13 +74,11 @@ def opens_transaction(cursor: StatementCursor) -> bool:
 
 
 def refuse_transaction(word: str) -> tuple[str, str]:
-    """Return why there are no transactions of several statements, and the alternative."""
-    what = f"{word} is not supported: a transaction covers one table and one statement."
+    """Return why a transaction is not opened or ended by a statement, and the alternative."""
+    what = f"{word} is not supported: a transaction is one block, BEGIN ATOMIC …; …; END."
     remedy = (
-        "Use MERGE to change a table in one commit, or send statements separated by "
-        "semicolons: they run in order, each with its own commit. Databricks Runtime 18.0 "
-        "and later runs several as one "
-        "transaction (BEGIN ATOMIC, on Unity Catalog tables with catalog commits)."
+        "Put the INSERT, UPDATE, DELETE and MERGE statements on one table into such a block. "
+        "Outside it, statements separated by semicolons run in order, each with its own commit."
     )
     return what, remedy
 

@@ -130,6 +130,7 @@ class Handle:
                 user_metadata=metadata,
                 max_rows_per_file=self._max_rows(command),
                 resolve=self._open_named,
+                open_changed=self._open_named,
                 data_change=self.options.get(DATA_CHANGE) != "false",
                 dry_run=dry_run,
             )

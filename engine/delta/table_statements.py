@@ -25,6 +25,8 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
+from engine.commands.names import is_location
+from engine.commands.script import Script
 from engine.commands.sources import DataFrameSource, QuerySource, Source, TableSource
 from engine.commands.sql import parse_request
 from engine.commands.sql_alter import parse_hive_changes
@@ -67,6 +69,7 @@ from engine.operations.maintenance.manifest import generate
 from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
 from engine.spark.session_catalog import SessionTable, find_table
+from engine.storage.uri import is_same_place
 
 _OF_SPARK = frozenset(
     {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
@@ -440,6 +443,31 @@ def write_rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None
     return nothing(spark)
 
 
+def _run_transaction(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    """Run BEGIN ATOMIC …; END on the table of its statements.
+
+    Raises:
+        StatementNotRoutedError: they change several tables.
+    """
+    command, dry_run = parse_request(cursor.text)
+    _refuse_dry_run(dry_run)
+    steps = command.steps if isinstance(command, Script) else (command,)
+    names = dict.fromkeys(step.table for step in steps)
+    handles = [handle_of(spark, StatementTable(_parts_of_target(name), 0, 0)) for name in names]
+    first = handles[0]
+    for other in handles[1:]:
+        if not is_same_place(other.table.uri, first.table.uri):
+            what = f"The transaction changes {first.table.uri} and {other.table.uri}."
+            remedy = "Use a transaction for each table."
+            raise StatementNotRoutedError(what, remedy, field="sql")
+    first.run(command)
+    return nothing(spark)
+
+
+def _parts_of_target(name: str) -> tuple[str, ...]:
+    return ("delta", name) if is_location(name) else parts_of(name)
+
+
 def _create(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     """Run CREATE or REPLACE TABLE … USING delta, parsed by the engine; None for another format."""
     guard = cursor.take("IF", "NOT", "EXISTS")
@@ -530,6 +558,7 @@ TABLE_STATEMENTS: Statements = (
     (("SHOW", "TBLPROPERTIES"), _properties),
     (("SHOW", "PARTITIONS"), _partitions),
     (("SHOW", "CREATE", "TABLE"), _refuse_definition),
+    (("BEGIN", "ATOMIC"), _run_transaction),
 )
 """The first words of each statement, before the name of its table."""
 

@@ -14,6 +14,7 @@ from engine.actions.codec import Action
 from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.commands.command import Command
+from engine.commands.names import is_location
 from engine.commands.script import AtomicScript, step_table
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.errors import EngineError, RequestError
@@ -24,7 +25,7 @@ from engine.operations.frame_sources import version_read_by
 from engine.operations.named_tables import open_location
 from engine.operations.options import Resolve, RunOptions
 from engine.operations.result import OperationResult
-from engine.operations.script import ScriptError, ScriptTables, run_steps
+from engine.operations.script import ScriptError, run_steps
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import list_supported_features
 from engine.schema.types import parse_schema
@@ -79,7 +80,7 @@ def run_transaction(
     }
     result = execution.commit(txn, TRANSACTION.name, parameters, metrics)
     if result.version is not None and not result.recognized:
-        execution.delete_files(net.superseded())
+        execution.delete_files(net.list_superseded())
     return result
 
 
@@ -105,12 +106,20 @@ def _check_one_table(command: AtomicScript, execution: Execution) -> None:
     Raises:
         RequestError: names both tables.
     """
-    tables = ScriptTables(execution.table, execution.options.open_changed)
-    for step in command.steps:
-        name = step_table(step)
-        if name and not is_same_place(tables.open(step).uri, execution.table.uri):
+    own = execution.table.uri
+    names = dict.fromkeys(step_table(step) for step in command.steps)
+    callers = [name for name in names if name and not is_location(name)]
+    for name in names:
+        open_changed = execution.options.open_changed
+        if is_location(name):
+            is_own = is_same_place(name, own)
+        elif name and open_changed is not None:
+            is_own = is_same_place(open_changed(name).uri, own)
+        else:
+            is_own = not name or name == callers[0]  # the caller's name for the table
+        if not is_own:
             what = (
-                f"The transaction runs on {execution.table.uri}, and a statement changes {name}. "
+                f"The transaction runs on {own}, and a statement changes {name}. "
                 "Other engines read each table's log by itself, so a commit to two plain tables "
                 "would be visible by halves."
             )
@@ -208,7 +217,7 @@ class NetEffect:
         adds = (add if add.path in kept else _forget_row_ids(add) for add in self._added.values())
         return *self._removed.values(), *adds, *self._changes, *self._terms.values()
 
-    def superseded(self) -> set[str]:
+    def list_superseded(self) -> set[str]:
         """Return the written files that the commit does not name."""
         root = self.base.store.root
         actions: list[AddFile | AddCDCFile] = [*self._added.values(), *self._changes]
@@ -220,10 +229,10 @@ class NetEffect:
         """Yield the files that the actions name and the version read does not."""
         root = self.base.store.root
         live = self.base.add_files(paths=[add.path for add in adds]) if adds else []
-        known = {path for add in live for path in paths_of(root, add)}
+        in_base = {path for add in live for path in paths_of(root, add)}
         named: list[AddFile | AddCDCFile] = [*adds, *changes]
         for action in named:
-            yield from (path for path in paths_of(root, action) if path not in known)
+            yield from (path for path in paths_of(root, action) if path not in in_base)
 
     def _check_row_ids(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
         """Refuse to rewrite rows whose ids exist in the private log alone."""

@@ -107,7 +107,7 @@ def admins() -> QuerySet[User]:
 
 def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
     """Return the action of a job: "admin" for irreversible and unknown kinds."""
-    if kind == "script":
+    if kind in ("script", "transaction"):
         return _strictest(parameters)
     operation = OPERATION_OF_COMMAND.get(kind)
     if operation is None or operation.statement is StatementKind.RESTORE:

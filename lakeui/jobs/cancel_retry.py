@@ -131,7 +131,10 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
     again = build_job(job.table, command, by, options)
     again.retry_of = job
     has_rest = job.state != Job.State.SUCCEEDED
-    if has_rest and (may_have_landed or (changed is None and isinstance(command, Script))):
+    if has_rest and (
+        may_have_landed
+        or (changed is None and isinstance(command, Script) and not command.is_atomic)
+    ):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     with transaction.atomic():
         hold_reruns(job)

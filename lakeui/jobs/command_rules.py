@@ -149,6 +149,9 @@ def _check_steps(script: Script, table: Table) -> None:
     redefined: set[int] = set()
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
+        if script.is_atomic and changed != table:
+            what = f"The transaction is for {table.name}, and a statement changes {changed.name}."
+            raise RequestError(what, "Use a transaction for each table.", field="steps")
         _check_names(step, table)
         _check_at(step, changed, knows_schema=changed.pk not in redefined)
         if _redefines(step):

@@ -73,7 +73,8 @@ def test_a_command_that_removes_every_row_asks_for_the_name_and_one_that_removes
 
 def test_every_command_needs_the_role_that_is_named_here():
     """By what it changes; what sets a whole state back needs an admin."""
-    writes = {"append", "overwrite", "delete", "update", "merge", "stream", "truncate", "script"}
+    rows = {"append", "overwrite", "delete", "update", "merge", "stream", "truncate"}
+    writes = rows | {"script", "transaction"}
     for kind in COMMAND_MODELS:
         named = "admin" if kind == "restore" else "write" if kind in writes else "maintain"
         assert action_for_kind(kind, {}) == named, kind

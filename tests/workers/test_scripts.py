@@ -113,6 +113,15 @@ def test_a_script_runs_in_the_lane_of_the_table_that_its_step_is_at(tables):
             assert running == ([str(job.pk)] if table == here else [])
 
 
+def test_a_transaction_is_one_version_of_its_own_table(tables):
+    deletes = "BEGIN ATOMIC DELETE FROM sales.orders WHERE id = 1", "DELETE FROM t WHERE id = 2"
+    job = _run(_script(tables, *deletes, "END"))
+    assert (job.kind, job.state, job.error_message) == ("transaction", Job.State.SUCCEEDED, "")
+    assert job.statement.startswith("BEGIN ATOMIC\nDELETE FROM sales.orders")
+    with pytest.raises(RequestError, match=r"a statement changes sales\.people"):
+        _script(tables, "BEGIN ATOMIC DELETE FROM t", "DELETE FROM sales.people", "END")
+
+
 def test_a_rerun_finds_a_step_that_had_landed_before_anybody_could_say_so(tables):
     job = _run(_script(tables, FIRST, SECOND))
     job.events.filter(data__has_key="ended_step").delete()

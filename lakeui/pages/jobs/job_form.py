@@ -39,7 +39,7 @@ from lakeui.pages.listing import one_table
 SQL = "sql"
 _SUGGESTED = 200
 _OPTIONS = ("reason", "retries", "time_limit", "confirm")
-_HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
+_HIDDEN_KINDS = frozenset({"create", "script", "transaction"})  # made under Tables; written as SQL
 GROUPS = ("Rows", "Shape", "Definition")
 
 

@@ -276,10 +276,10 @@ def test_options_of_files_keep_their_blanks():
     assert parse_statement(command.statement()).source == command.source
 
 
-def test_whoever_writes_a_script_is_told_to_use_merge():
+def test_the_author_of_a_script_is_referred_to_merge_and_transactions():
     assert "use MERGE" in COMMANDS["script"].help
     semantics = Path(__file__).resolve().parents[3] / "docs" / "semantics.md"
-    told = "the table holds the key twice at either isolation level. Use `MERGE`"
+    told = "the table holds the key twice at either isolation level. Use a transaction or `MERGE`"
     assert told in semantics.read_text("utf-8")
 
 

@@ -34,8 +34,8 @@ def test_every_kind_can_be_said():
 
 
 @pytest.mark.parametrize("sql", TRANSACTIONS)
-def test_run_refuses_a_transaction_of_statements_and_names_who_has_them(sql):
-    with pytest.raises(StatementError, match="BEGIN ATOMIC, on Unity Catalog tables"):
+def test_a_statement_that_opens_or_ends_a_transaction_names_the_block(sql):
+    with pytest.raises(StatementError, match="one block, BEGIN ATOMIC"):
         run(sql, EMPTY_TABLE)
 
 

@@ -290,15 +290,29 @@ def test_statements_that_neither_parser_routes_are_refused_by_name(lake, orders,
     assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
 
 
-def test_statements_of_transactions_name_where_there_are_some(lake, orders):
+def test_a_transaction_of_a_session_is_one_version_with_queries_of_its_own_rows(lake, orders):
+    lake.sql("CREATE TABLE t USING delta AS SELECT 1 AS id, 'x' AS item")
+    before = lake.sql("DESCRIBE HISTORY orders").count()
+    lake.sql(
+        "begin atomic delete from orders where id = 1; "
+        "insert into orders select id + 10, item from orders where id > 1; "
+        "merge into orders using t on orders.id = t.id when not matched then insert *; end;"
+    )
+    assert lake.sql("DESCRIBE HISTORY orders").count() == before + 1
+    assert sorted(rows(lake, "SELECT id FROM orders")) == [(1,), (2,), (3,), (12,), (13,)]
+    with pytest.raises(StatementNotRoutedError, match=r"changes .*orders and .*t"):
+        lake.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM t; END")
+    assert len(rows(lake, "SELECT * FROM orders")) == 5
+    lake.sql("DROP TABLE t")
+
+
+def test_statements_that_open_a_transaction_name_the_block(lake, orders):
     """Spark runs its own scripts, unless they name a Delta table."""
     for text in (
-        "BEGIN", "BEGIN;", "BEGIN ATOMIC DELETE FROM orders; DELETE FROM orders; END",
-        "begin atomic insert into orders values (4, 'ink'); end;", "BEGIN TRANSACTION",
-        "START TRANSACTION", "COMMIT", "ROLLBACK", "BEGIN DELETE FROM orders; END",
-        "BEGIN SELECT * FROM orders; END",
+        "BEGIN", "BEGIN;", "BEGIN TRANSACTION", "START TRANSACTION", "COMMIT", "ROLLBACK",
+        "BEGIN DELETE FROM orders; END", "BEGIN SELECT * FROM orders; END",
     ):  # fmt: skip
-        with pytest.raises(StatementNotRoutedError, match="BEGIN ATOMIC, on Unity Catalog"):
+        with pytest.raises(StatementNotRoutedError, match="one block, BEGIN ATOMIC"):
             lake.sql(text)
     assert lake.table("orders").count() == 3
     assert rows(lake, "BEGIN SELECT 1; END") == [(1,)]

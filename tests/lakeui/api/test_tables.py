@@ -50,11 +50,11 @@ def test_a_description_changes_only_what_was_seen(client_for, table):
     problem(caller.patch(path, {"description": "x"}, format="json"), 428, "PRECONDITION_REQUIRED")
 
 
-def test_a_transaction_of_statements_is_refused_and_names_where_there_are_some(client_for, table):
+def test_a_statement_that_opens_a_transaction_names_the_block(client_for, table):
     for sql in TRANSACTIONS:
         path = f"/api/v1/tables/{table.pk}/jobs/"
         refused = problem(client_for("admin").post(path, {"sql": sql}, format="json"), 422)
-        assert "BEGIN ATOMIC, on Unity Catalog tables" in str(refused), sql
+        assert "one block, BEGIN ATOMIC" in str(refused), sql
     assert not Job.objects.exists()
 
 
