@@ -15,8 +15,8 @@ from benchmarks.measuring import Comparison, seconds, show
 from benchmarks.spark_lake import local_session, table_of_small_files
 from engine.commands.model import Update
 from engine.errors import ConflictError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.table import DeltaTable
 
 QUICK, FILES, ROWS, PAUSE_SECONDS = 7, 8, 500_000, 0.5

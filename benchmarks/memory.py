@@ -31,8 +31,8 @@ from benchmarks.synthetic_logs import (
     table_with_checkpoint,
 )
 from engine.commands.model import Delete
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.table import DeltaTable
 
 FILES, TOUCHED, MANY = 1_000_000, 10_000, 10_000_000

@@ -19,7 +19,7 @@ from lakeui.catalog.database_catalog import open_table_store
 from lakeui.catalog.previews import PREVIEW_COLUMNS
 from lakeui.catalog.roots import check_table_uri, storage_options
 from lakeui.celery import app
-from lakeui.conflicts.conflict_detail.both_sides import forget_old_rows
+from lakeui.conflicts.conflict_detail.sides import forget_old_rows
 from lakeui.conflicts.conflict_detail.trials import (
     CONTROL,
     answer_text,

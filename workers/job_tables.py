@@ -7,8 +7,8 @@ from django.db.models import Min
 
 from engine.commands.model import Command
 from engine.errors import TableNotFoundError
-from engine.operations.options import FollowUpRunner, RunOptions
 from engine.operations.result import OperationResult
+from engine.operations.run_options import FollowUpRunner, RunOptions
 from engine.spark.jobs import ProgressCallback
 from engine.table import DeltaTable
 from engine.transaction.log_tail import find_own_commit

@@ -16,7 +16,7 @@ from engine.commands.model import Vacuum
 from engine.errors import EngineError
 from engine.operations.execution import Execution
 from engine.operations.maintenance.vacuum import vacuum
-from engine.operations.options import RunOptions
+from engine.operations.run_options import RunOptions
 from engine.spark.jobs import ProgressCallback
 from lakeui.catalog.discovery import search, wake
 from lakeui.catalog.health import may_vacuum_be_due

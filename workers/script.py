@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from engine.commands.command import Command
 from engine.commands.names import ANY_TABLE
 from engine.commands.script import Script
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.operations.script import resolve_in_script, run_steps, step_txn_id
 from engine.storage.base import Store
 from lakeui.catalog.mirror import refresh_table

@@ -339,7 +339,7 @@ def describe_metadata(metadata: Metadata) -> PreviewMetadata:
 
 def schema_to_v1(schema: StructType) -> dict[str, Any]:
     """Return a schema's JSON as version 1 has it: Delta's, with kebab-case keys in its types."""
-    converted: dict[str, Any] = _to_kebab(type_to_json(schema))
+    converted: dict[str, Any] = _rename_keys(type_to_json(schema), _KEBAB)
     return converted
 
 
@@ -349,7 +349,7 @@ def schema_from_v1(columns: Mapping[str, Any]) -> StructType:
     Raises:
         InvalidSchemaError: it is none.
     """
-    return parse_schema(_from_kebab(columns))
+    return parse_schema(_rename_keys(columns, _CAMEL))
 
 
 def list_definition_updates(
@@ -450,14 +450,6 @@ _KEBAB = {
     "valueContainsNull": "value-contains-null",
 }
 _CAMEL = {kebab: camel for camel, kebab in _KEBAB.items()}
-
-
-def _to_kebab(kind: Any) -> Any:  # noqa: ANN401 - JSON
-    return _rename_keys(kind, _KEBAB)
-
-
-def _from_kebab(kind: Any) -> Any:  # noqa: ANN401 - JSON
-    return _rename_keys(kind, _CAMEL)
 
 
 def _rename_keys(kind: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON

@@ -12,7 +12,7 @@ from engine.delta.names import path_in, reachable_roots, storage_options
 from engine.errors import RequestError
 from engine.operations.define.convert import Conversion, convert
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
+from engine.operations.run_options import RunOptions
 from engine.reports.transactions import report_transaction
 from engine.schema.types import StructType, type_from_json
 from engine.spark.session import check_is_spark, engine_session

@@ -16,9 +16,9 @@ from engine.delta.names import locate, open_table
 from engine.errors import IllegalOptionError, RequestError
 from engine.expressions.literals import is_whole
 from engine.operations.named_tables import open_location
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.reports.transactions import report_transaction, words_of
 from engine.spark.column_trees import CallerFrames
 from engine.spark.session import bypass_routing, has_engine_terms, send_engine

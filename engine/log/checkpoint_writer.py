@@ -121,7 +121,10 @@ def _statistics(texts: Sequence[str | None], columns: StructType) -> pa.StructAr
         arrays["minValues"] = _struct(_values_of_field(rows, "minValues"), bounded)
         arrays["maxValues"] = _struct(_values_of_field(rows, "maxValues"), bounded)
     if columns.fields:
-        arrays["nullCount"] = _struct(_values_of_field(rows, "nullCount"), _count_columns(columns))
+        arrays["nullCount"] = _struct(
+            _values_of_field(rows, "nullCount"),
+            _map_leaf_types(columns, lambda _: PrimitiveType("long")),
+        )
     arrays["tightBounds"] = _leaf(_values_of_field(rows, "tightBounds"), PrimitiveType("boolean"))
     missing = pa.array([row is None for row in rows], pa.bool_())
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
@@ -212,11 +215,6 @@ def _clean_value(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN40
 def _columns_with_bounds(columns: StructType) -> StructType:
     """Return the columns of types with an order."""
     return _map_leaf_types(columns, lambda kind: kind if _has_bounds(kind) else None)
-
-
-def _count_columns(columns: StructType) -> StructType:
-    """Return the statistics columns as null counts."""
-    return _map_leaf_types(columns, lambda _: PrimitiveType("long"))
 
 
 def _map_leaf_types(

@@ -246,7 +246,9 @@ def is_latest(store: Store, version: int) -> bool:
 def _segment(
     store: Store, files: list[LogFile], version: int | None, checkpoint_before: int | None
 ) -> LogSegment:
-    newest = max((file.version for file in files if _makes_version(file)), default=-1)
+    newest = max(
+        (file.version for file in files if file.name.kind is LogFileKind.COMMIT), default=-1
+    )
     complete = complete_checkpoints(files)
     newest = max([newest, *(candidate.version for candidate in complete)])
     if newest < 0:
@@ -272,10 +274,6 @@ def _segment(
     chosen = tuple(commits[number] for number in needed)
     compactions = _compactions(files, first - 1, target)
     return LogSegment(target, checkpoint, chosen, compactions, commits.get(target))
-
-
-def _makes_version(file: LogFile) -> bool:
-    return file.name.kind is LogFileKind.COMMIT
 
 
 def _compactions(files: Iterable[LogFile], after: int, until: int) -> tuple[LogFile, ...]:

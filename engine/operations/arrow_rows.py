@@ -27,7 +27,7 @@ from engine.expressions.session_terms import is_alike_everywhere
 from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import Execution
-from engine.operations.options import NeedsSparkError
+from engine.operations.run_options import NeedsSparkError
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.data_files import count_rows

@@ -36,8 +36,8 @@ from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.match_cache import FoundRows, KeptRows
 from engine.operations.named_tables import NamedTables
-from engine.operations.options import NeedsSparkError, RunOptions
 from engine.operations.result import OperationResult
+from engine.operations.run_options import NeedsSparkError, RunOptions
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot

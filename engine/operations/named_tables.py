@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from engine.commands.names import is_location
 from engine.errors import RequestError
-from engine.operations.options import Resolve
+from engine.operations.run_options import Resolve
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable

@@ -76,18 +76,18 @@ from engine.operations.maintenance.reorg import reorg
 from engine.operations.maintenance.restore import restore
 from engine.operations.maintenance.vacuum import vacuum
 from engine.operations.merge.merge import merge
-from engine.operations.options import (
+from engine.operations.result import OperationResult
+from engine.operations.rows.delete import delete, truncate
+from engine.operations.rows.insert import append, overwrite
+from engine.operations.rows.stream import stream
+from engine.operations.rows.update import update
+from engine.operations.run_options import (
     FollowUpRunner,
     RunKeywords,
     RunOptions,
     list_active_writers,
     track_operation,
 )
-from engine.operations.result import OperationResult
-from engine.operations.rows.delete import delete, truncate
-from engine.operations.rows.insert import append, overwrite
-from engine.operations.rows.stream import stream
-from engine.operations.rows.update import update
 from engine.operations.script import (
     ScriptTables,
     resolve_in_script,

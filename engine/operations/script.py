@@ -14,8 +14,8 @@ from engine.commands.names import ANY_TABLE
 from engine.commands.script import Script, makes_table, step_table
 from engine.errors import EngineError
 from engine.operations.named_tables import check_location, open_location
-from engine.operations.options import Resolve
 from engine.operations.result import LISTED_FILES, OperationResult, Plan
+from engine.operations.run_options import Resolve
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 

@@ -35,9 +35,9 @@ from engine.errors import (
 from engine.expressions.parse import parse_condition
 from engine.log.commits import LogCommit, read_commit
 from engine.log.paths import commit_path
-from engine.operations.options import NeedsSparkError, Resolve, RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import NeedsSparkError, Resolve, RunOptions
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress
 from engine.storage.memory import MemoryStore

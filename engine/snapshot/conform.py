@@ -122,7 +122,7 @@ def _conform_inside(array: pa.Array, data_type: DataType, mode: str) -> pa.Array
         case StructType():
             return _conform_struct(array, data_type, mode)
         case ArrayType(element, _):
-            return _conform_list(array, element, mode)
+            return list_of(array, lambda values: _conform(values, element, mode), element)
         case MapType(key, value, _):
             return _conform_map(array, key, value, mode)
         case PrimitiveType() | DecimalType():
@@ -150,10 +150,6 @@ def struct_of(array: pa.Array, columns: list[pa.Array], struct: StructType) -> p
         )
     names = [pa.field(column.name, target_type(column.type)) for column in struct]
     return pa.StructArray.from_arrays(columns, fields=names, mask=array.is_null())
-
-
-def _conform_list(array: pa.Array, element: DataType, mode: str) -> pa.Array:
-    return list_of(array, lambda values: _conform(values, element, mode), element)
 
 
 def list_of(

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 
 from engine.conflict_facts import RemedyKind
-from engine.conflicts.explain.remedy_texts import TEXTS
+from engine.conflicts.explain.remedy_table import TEXTS
 from engine.errors import RequestError
 from lakeui.catalog.access import Person, may
 from lakeui.catalog.command_tables import Reader

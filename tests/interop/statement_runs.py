@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.snapshot.conform import target_type
 from engine.storage.uri import open_store
 from engine.table import DeltaTable

@@ -12,9 +12,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from engine.errors import EngineError, OperationCancelledError
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver

@@ -18,9 +18,9 @@ from engine.commands.model import Append, Delete, Optimize, Update
 from engine.commands.sources import RowsSource
 from engine.errors import ConflictError
 from engine.log.commits import list_versions, read_commit
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver

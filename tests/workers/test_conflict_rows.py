@@ -11,7 +11,7 @@ from engine.snapshot.row_lookup import read_rows_at
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE
-from lakeui.conflicts.conflict_detail.both_sides import (
+from lakeui.conflicts.conflict_detail.sides import (
     MAX_ROWS,
     ask_for_rows,
     find_shared_rows,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.conflict_facts import Remedy, RemedyKind, Rule, Subclass
-from engine.conflicts.explain.remedy_texts import (
+from engine.conflicts.explain.remedy_table import (
     ADD_CONDITION,
     ALONE_BESIDE_REPLACE,
     EXAMPLE_PARTITION,

@@ -148,7 +148,7 @@ def _files_read(reads: tuple[ReadPredicate, ...], setting: TableSetting) -> froz
 
 
 def _insert(statement: Statement, sample_table: SampleTable, name: str) -> StatementEffect:
-    row = _new_row(statement)
+    row = statement.id or 1, statement.date or "d1"
     beside = (0 if row[0] < 5 else 9, row[1])  # files must not be decided by statistics
     return StatementEffect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
 
@@ -327,10 +327,6 @@ def _rows_read(
         parts.append(f"{column} >= {ids[0]} AND {column} <= {ids[-1]}")
     condition = parse_condition(" AND ".join(parts) or "TRUE", SCHEMA)
     return read_predicate(condition, every_match_changes=every_match_changes)
-
-
-def _new_row(statement: Statement) -> Row:
-    return statement.id or 1, statement.date or "d1"
 
 
 def _images(statement: Statement, sample_table: SampleTable, name: str) -> list[AddFile]:

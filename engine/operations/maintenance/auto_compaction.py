@@ -25,8 +25,8 @@ from engine.expressions.render import to_sql
 from engine.expressions.tree import Column, Expression, Literal
 from engine.log.commits import read_commit
 from engine.operations.execution import Execution
-from engine.operations.options import FollowUpRunner
 from engine.operations.result import FollowUp, OperationResult
+from engine.operations.run_options import FollowUpRunner
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
 from engine.snapshot.snapshot import Snapshot

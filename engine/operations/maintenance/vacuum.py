@@ -18,8 +18,8 @@ from engine.errors import EngineError, FileMissingError, TableReplacedError
 from engine.log.commits import LogCommit, list_versions, read_commit
 from engine.log.tip import is_replaced
 from engine.operations.execution import Execution
-from engine.operations.options import oldest_start_ms
 from engine.operations.result import LISTED_FILES, OperationResult, Plan, PlannedFile
+from engine.operations.run_options import oldest_start_ms
 from engine.operations.vacuum_plan import (
     NeededFiles,
     Removals,

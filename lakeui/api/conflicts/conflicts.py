@@ -35,13 +35,13 @@ from lakeui.api.table_views import TableScopedView
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.hours import RANGES
 from lakeui.conflicts.conflict_detail.advice import advice
-from lakeui.conflicts.conflict_detail.both_sides import (
+from lakeui.conflicts.conflict_detail.rerun import LaterCommit, find_later_commit
+from lakeui.conflicts.conflict_detail.sides import (
     ask_for_rows,
     both_sides,
     neighbors,
     similar_conflicts,
 )
-from lakeui.conflicts.conflict_detail.rerun import LaterCommit, find_later_commit
 from lakeui.conflicts.costs import cost_by_column, cost_by_pair
 from lakeui.conflicts.filters import (
     ConflictFilter,

@@ -14,14 +14,14 @@ from typing import Any
 from engine.commands.model import Command
 from engine.commands.names import name_sql
 from engine.conflict_facts import Decision, RemedyKind, Rule, SideFile, Verdict
-from engine.conflicts.explain.remedy_texts import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
+from engine.conflicts.explain.remedy_table import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
 from engine.conflicts.isolation import IsolationLevel
 from engine.errors import EngineError
 from engine.expressions.render import quote_string
 from engine.vocabulary import Reads, Removes, operation_named
 from engine.words import count_noun
 from lakeui.catalog.models import Table
-from lakeui.conflicts.conflict_detail.both_sides import BothSides, SimilarConflict, SimilarConflicts
+from lakeui.conflicts.conflict_detail.sides import BothSides, SimilarConflict, SimilarConflicts
 from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.models import Conflict
 

@@ -15,14 +15,14 @@ from django.db.models import Q
 
 from engine.commands.model import Command, Delete, Script, SetProperties, Update
 from engine.conflict_facts import RemedyKind
-from engine.conflicts.explain.remedy_texts import CHANGES
+from engine.conflicts.explain.remedy_table import CHANGES
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import Person, action_for_kind, may
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import check_condition
 from lakeui.conflicts.assessment import VECTORS_COST
 from lakeui.conflicts.conflict_detail.advice import find_narrowing
-from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.sides import decision_of
 from lakeui.conflicts.conflict_detail.trials import CONDITION, NARROW
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.jobs.cancel_retry import RETRYABLE, hold_reruns, retry_job, runs_again

@@ -1,6 +1,6 @@
 """Trials of fixes for an aborted write: a page requests them, a worker tries each on a copy.
 
-`engine.conflicts.explain.remedy_texts` defines the change of each fix, and the part that can be
+`engine.conflicts.explain.remedy_table` defines the change of each fix, and the part that can be
 tried; the answers are the engine's own. They are stored: the past does not change.
 """
 
@@ -14,7 +14,7 @@ from django.utils import timezone
 from engine.commands.model import Command, Script
 from engine.commands.sql import parse_statement
 from engine.conflict_facts import RemedyKind, TrialChange, TrialOutcome, Verdict
-from engine.conflicts.explain.remedy_texts import (
+from engine.conflicts.explain.remedy_table import (
     AS_IT_WAS,
     CHANGES,
     ELSEWHERE,
@@ -28,7 +28,7 @@ from lakeui.catalog.former_tables import filter_current_table
 from lakeui.catalog.previews import PREVIEW_CONDITION, check_condition, is_waiting
 from lakeui.catalog.reads import check_room, end_lost_reads, note_read, send_read
 from lakeui.conflicts.conflict_detail.advice import find_narrowing
-from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.sides import decision_of
 from lakeui.conflicts.models import Conflict, ConflictTrials, PipelineTransaction
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job

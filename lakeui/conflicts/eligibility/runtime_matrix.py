@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from engine.conflicts.eligibility import RUNTIMES, Eligibility, Runtime, runtime_verdicts
 from lakeui.conflicts.recent_writes import RecentWrites
-from lakeui.conflicts.statements.text import RecordedCondition
 
 HOLDS, FAILS, SOME, NOT_OFFERED = "holds", "fails", "some", "not offered"
 LAYOUT, VECTORS, IDENTITY = "Layout", "Deletion vectors", "No identity column"
@@ -137,9 +136,5 @@ def _targets(runtime: Runtime, writes: RecentWrites) -> RuntimeCell:
     if runtime.name != _NEEDS_TARGET:
         return _plain(TARGETS, True)
     merges = [use for use in writes.conditions if use.operation == "MERGE"]
-    bare = sum(use.times for use in merges if not _names_target(use.condition))
+    bare = sum(use.times for use in merges if not use.condition.target_parts)
     return RuntimeCell(TARGETS, FAILS, f"{bare:,} join only") if bare else _plain(TARGETS, True)
-
-
-def _names_target(condition: RecordedCondition) -> bool:
-    return bool(condition.target_parts)

@@ -9,7 +9,7 @@ from engine.conflicts.candidates import counts_appends
 from engine.conflicts.predict.forecast import FORECASTS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
-from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.conflict_detail.sides import decision_of
 from lakeui.conflicts.lanes.bars import BarEnd, LaneBar, overlap_place
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.models import Conflict

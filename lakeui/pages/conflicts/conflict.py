@@ -30,13 +30,13 @@ from engine.conflicts.decide.row_pairs import LEFT_OUT
 from engine.vocabulary import operation_named
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.units import format_count
-from lakeui.conflicts.conflict_detail.both_sides import (
+from lakeui.conflicts.conflict_detail.rerun import find_later_commit
+from lakeui.conflicts.conflict_detail.sides import (
     both_sides,
     is_of_former_table,
     neighbors,
     similar_conflicts,
 )
-from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.filters import redact_conflict, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_overlap

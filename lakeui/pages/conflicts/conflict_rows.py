@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.previews import is_waiting
 from lakeui.catalog.reads import TooManyReadsError
-from lakeui.conflicts.conflict_detail.both_sides import BothSides, ask_for_rows, find_shared_rows
+from lakeui.conflicts.conflict_detail.sides import BothSides, ask_for_rows, find_shared_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.task_names import NO_WORKER_ASKED

@@ -21,13 +21,6 @@ from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.command_tables import Reader
 from lakeui.conflicts.conflict_detail.advice import PASSES, ConflictAdvice, advice
-from lakeui.conflicts.conflict_detail.both_sides import (
-    DAYS,
-    BothSides,
-    SimilarConflicts,
-    both_sides,
-    similar_conflicts,
-)
 from lakeui.conflicts.conflict_detail.rerun import (
     AS_IT_WAS,
     ConflictRerun,
@@ -35,6 +28,13 @@ from lakeui.conflicts.conflict_detail.rerun import (
     find_later_commit,
     rerun_conflict,
     reruns_of,
+)
+from lakeui.conflicts.conflict_detail.sides import (
+    DAYS,
+    BothSides,
+    SimilarConflicts,
+    both_sides,
+    similar_conflicts,
 )
 from lakeui.conflicts.conflict_detail.trials import TrialAnswer, ask_for_trials, trials_view
 from lakeui.conflicts.filters import visible_conflicts

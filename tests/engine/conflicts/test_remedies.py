@@ -13,7 +13,7 @@ from engine.conflict_facts import ConflictFacts, RemedyKind, Rule, Subclass
 from engine.conflicts.decide.checker import CHECKS, RULE_OF_CODE, remedies_of_report
 from engine.conflicts.eligibility import TableFacts
 from engine.conflicts.explain.remedies import OF_FILES, OF_NO_CHECK, remedies_for
-from engine.conflicts.explain.remedy_texts import TEXTS
+from engine.conflicts.explain.remedy_table import TEXTS
 from engine.conflicts.explain.situation import Situation
 from engine.conflicts.predict.forecast import ForecastSide, first_conflict, forecast
 from engine.conflicts.predict.sample_table import TableSetting

@@ -28,9 +28,9 @@ from engine.commands.model import (
 from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError, TableNotFoundError
 from engine.log.segment import list_log_files
-from engine.operations.options import RunOptions
 from engine.operations.run import OPERATIONS as RUN
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from engine.storage.base import Store
 from engine.storage.uri import open_store

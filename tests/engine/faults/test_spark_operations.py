@@ -17,8 +17,8 @@ from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.log.commits import list_versions, read_commit
 from engine.log.file_table import removes_of
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.operations.vacuum_plan import paths_of
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes

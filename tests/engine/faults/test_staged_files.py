@@ -9,7 +9,7 @@ from engine.actions.files import DeletionVectorDescriptor
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, StorageError
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
+from engine.operations.run_options import RunOptions
 from engine.operations.write_rows import replace_vector
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable

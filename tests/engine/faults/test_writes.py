@@ -16,7 +16,7 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
+from engine.operations.run_options import RunOptions
 from engine.operations.write_rows import removal, replace_vector
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes

@@ -18,8 +18,8 @@ from engine.commands.command import Command
 from engine.commands.model import Append, Merge, MergeClause, Vacuum
 from engine.commands.sources import FileSource
 from engine.commands.sql import parse_statement
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
 from engine.commands.sql import parse_statement
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.table import DeltaTable
 
 Do = Callable[..., OperationResult]

@@ -26,8 +26,8 @@ from engine.clock import SystemClock
 from engine.commands.command import Command
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.spark.jobs import Progress, ProgressCallback
 from engine.spark.session import build_session
 from engine.storage.uri import open_store

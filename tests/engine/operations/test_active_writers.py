@@ -3,8 +3,8 @@
 import os
 import signal
 
-from engine.operations import options
-from engine.operations.options import list_active_writers, oldest_start_ms, track_operation
+from engine.operations import run_options
+from engine.operations.run_options import list_active_writers, oldest_start_ms, track_operation
 
 PLACE = "/nowhere/t"
 
@@ -15,7 +15,7 @@ def _begin_in_fork() -> tuple[str, ...]:
 
 
 def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_parent():
-    with track_operation(PLACE, 5), options._lock:
+    with track_operation(PLACE, 5), run_options._lock:
         child = os.fork()
         if not child:
             signal.alarm(30)  # where it waits

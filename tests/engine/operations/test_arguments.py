@@ -3,8 +3,8 @@
 import pytest
 
 from engine.errors import RequestError
-from engine.operations.options import NeedsSparkError
 from engine.operations.run import run
+from engine.operations.run_options import NeedsSparkError
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 

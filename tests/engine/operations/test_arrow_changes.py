@@ -22,8 +22,8 @@ from engine.errors import (
     RequestError,
     UnknownColumnError,
 )
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.snapshot.snapshot import Snapshot

@@ -10,7 +10,7 @@ import pytest
 from engine.commands.sources import ArrowSource
 from engine.errors import RequestError, SchemaMismatchError
 from engine.operations.named_tables import UnknownNameError
-from engine.operations.options import NeedsSparkError
+from engine.operations.run_options import NeedsSparkError
 from engine.schema.write_errors import ColumnCountError, NotNullViolatedError
 
 COLUMNS = "id BIGINT, name STRING, v DOUBLE, at TIMESTAMP, day DATE, price DECIMAL(10,2), tags ARRAY<STRING>"

@@ -14,7 +14,7 @@ from engine.errors import ConflictError, RequestError
 from engine.log.cleanup import clean_log
 from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
-from engine.operations.options import NeedsSparkError
+from engine.operations.run_options import NeedsSparkError
 from engine.operations.write_rows import removal, replace_vector
 from engine.protocol.features import list_supported_features
 from engine.snapshot.post_commit import checkpoint

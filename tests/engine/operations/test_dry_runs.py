@@ -9,7 +9,7 @@ from engine.actions.statistics import loosen_bounds
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import MultipleSourceRowsError, RequestError
-from engine.operations.options import track_operation
+from engine.operations.run_options import track_operation
 from engine.operations.write_rows import removal, replace_vector
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles

@@ -10,8 +10,8 @@ import pytest
 from engine.commands.model import Append, Delete, FileSource, Optimize, Overwrite
 from engine.errors import InvariantViolationError, OperationCancelledError
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
 from engine.operations.rows.delete import delete
+from engine.operations.run_options import RunOptions
 from engine.transaction.observer import TransactionObserver
 from tests.shares import one_in
 

@@ -21,9 +21,9 @@ from engine.commands.sql import parse_statement
 from engine.conflicts.decide.row_access import Budget
 from engine.errors import EngineError, InvariantViolationError, StorageError
 from engine.operations.merge import merge
-from engine.operations.options import RunOptions
 from engine.operations.rows import update
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.reader import ROW_INDEX, read_file
 from engine.spark import row_positions

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import OnlyReadsError, StatementError
-from engine.operations.options import NeedsSparkError, RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import NeedsSparkError, RunOptions
 from engine.table import DeltaTable
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text("utf-8")

@@ -19,7 +19,7 @@ from engine.errors import (
     RetentionTooShortError,
     UnsupportedFeatureError,
 )
-from engine.operations.options import track_operation
+from engine.operations.run_options import track_operation
 from engine.operations.write_rows import removal, replace_vector
 from engine.schema.column_mapping import ID_KEY
 from engine.schema.write_errors import ColumnMappingRestoreError

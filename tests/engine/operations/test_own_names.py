@@ -10,8 +10,8 @@ from engine.commands.model import Delete
 from engine.commands.sql import parse_statement
 from engine.errors import RequestError
 from engine.operations.named_tables import UnknownNameError
-from engine.operations.options import NeedsSparkError
 from engine.operations.run import run
+from engine.operations.run_options import NeedsSparkError
 from engine.operations.script import ScriptError
 from engine.storage.uri import open_store
 from engine.table import DeltaTable

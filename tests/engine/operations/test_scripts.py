@@ -4,8 +4,8 @@ import pytest
 
 from engine.commands.sql import parse_statement
 from engine.errors import OperationCancelledError, RequestError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.operations.script import ScriptError
 from engine.schema.types import LONG, StructField, StructType
 from engine.table import DeltaTable

@@ -10,8 +10,8 @@ from engine.commands.sql import parse_statement
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.parse import parse_expression
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
 from engine.operations.rows.insert import overwrite, read_rows_in_process
+from engine.operations.run_options import RunOptions
 from engine.operations.write_rows import WriteTerms
 from engine.spark.column_trees import StatementText
 

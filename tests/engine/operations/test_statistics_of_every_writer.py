@@ -17,8 +17,8 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Call, Column, Literal
 from engine.operations.define.convert import Conversion, convert
 from engine.operations.execution import Execution
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import (
     BINARY,
     BOOLEAN,

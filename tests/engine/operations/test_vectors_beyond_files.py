@@ -4,8 +4,8 @@ import pytest
 
 from engine.commands.sql import parse_statement
 from engine.errors import DeletionVectorError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.row_difference import compare_rows
 from engine.spark.failures import translate_spark_errors

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from engine.actions.table import Protocol
 from engine.commands.sql import parse_statement
 from engine.errors import InvalidSchemaError, MalformedLogError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.arrow import UnsupportedTypeError, to_arrow_type
 from engine.schema.types import PrimitiveType, parse_schema
 from engine.snapshot.new_table import first_actions

@@ -16,8 +16,8 @@ from engine.errors import (
     PathOutsideRootError,
     StorageError,
 )
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.failures import (
     SPARK_ERRORS,

@@ -9,8 +9,8 @@ import pytest
 from engine.commands.model import Append, FileSource
 from engine.commands.sql import parse_statement
 from engine.errors import DataFileMissingError, PathOutsideRootError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.data_source import register
 from engine.spark.failures import SPARK_ERRORS

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.scan.reader import ScanRequest, scan
 from engine.spark.session import build_session

@@ -9,8 +9,8 @@ from engine.actions.commit_info import CommitInfo
 from engine.clock import SystemClock
 from engine.commands.maintenance import Vacuum
 from engine.errors import EngineError
-from engine.operations.options import track_operation
 from engine.operations.run import run
+from engine.operations.run_options import track_operation
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction

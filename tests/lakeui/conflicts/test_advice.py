@@ -12,7 +12,7 @@ from engine.schema.types import parse_schema
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.advice import advice, find_narrowing
-from lakeui.conflicts.conflict_detail.both_sides import (
+from lakeui.conflicts.conflict_detail.sides import (
     BothSides,
     both_sides,
     neighbors,

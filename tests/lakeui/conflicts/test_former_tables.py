@@ -9,7 +9,7 @@ from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.conflict_detail.both_sides import both_sides
+from lakeui.conflicts.conflict_detail.sides import both_sides
 from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.replay.what_if import load_recorded_conflicts

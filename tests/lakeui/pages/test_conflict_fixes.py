@@ -10,8 +10,8 @@ from engine.conflict_facts import SideChanges, SideReads
 from engine.errors import RequestError
 from lakeui.catalog.models import Preview
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.conflict_detail.rerun import rerun_conflict
+from lakeui.conflicts.conflict_detail.sides import decision_of
 from lakeui.conflicts.models import Conflict, ConflictRows, ConflictTrials
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job

@@ -26,7 +26,7 @@ from engine.conflicts.decide.decision import decision_of, stop_at_rule
 from engine.errors import ConcurrentDeleteReadException
 from lakeui.catalog.command_tables import Reader
 from lakeui.catalog.models import Table
-from lakeui.conflicts.conflict_detail.both_sides import both_sides
+from lakeui.conflicts.conflict_detail.sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted
 from lakeui.conflicts.reports.links import explain_report, record_report

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from engine.commands.command import Command
 from engine.commands.sql import parse_statement
 from engine.log.commits import read_commit
-from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.operations.sweep import checks
