@@ -23,8 +23,8 @@ from engine.log.private_log import PrivateLog
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import version_read_by
 from engine.operations.named_tables import open_location
-from engine.operations.options import Resolve, RunOptions
 from engine.operations.result import OperationResult
+from engine.operations.run_options import Resolve, RunOptions
 from engine.operations.script import ScriptError, run_steps
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import list_supported_features

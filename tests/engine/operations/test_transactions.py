@@ -12,8 +12,8 @@ from engine.commands.model import Delete
 from engine.commands.sql import parse_statement
 from engine.errors import ConflictError, RequestError, StatementError
 from engine.log.commits import read_commit
-from engine.operations.options import RunOptions
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
 from engine.operations.script import ScriptError
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
