@@ -13,7 +13,6 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from pyiceberg.catalog.noop import NoopCatalog
@@ -235,12 +234,7 @@ class _OutputStream(io.BytesIO):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if kind is not None:
             super().close()
         self.close()

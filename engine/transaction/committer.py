@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
-from types import TracebackType
 
 from engine.actions.codec import encode
 from engine.actions.files import AddFile
@@ -358,12 +357,7 @@ class Turn:
     def __enter__(self) -> "Turn":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._is_held:
             self._queue.left += 1
             self._queue.since_s = monotonic()

@@ -51,6 +51,13 @@ class RecordedField(serializers.CharField):
         return str(value) if value else None
 
 
+class OptionalTextField(serializers.CharField):
+    """Text of a request that may be omitted or empty: ""."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options | {"required": False, "default": "", "allow_blank": True})
+
+
 class RecordedChoiceField(serializers.ChoiceField):
     """A choice that may be unrecorded: the mirror's "" is null here."""
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from lakeui.api.authentication import caller
-from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.fields import Int64Field, OptionalTextField, RecordedField
 from lakeui.api.listing import parse_body, parse_query, refuse_unknown
 from lakeui.api.request_headers import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
@@ -334,7 +334,7 @@ class Glossary(APIView):
 class SearchRequestSerializer(serializers.Serializer[Any]):
     """A name, a version (v7, orders v7), an id or its first digits, or a word of an error."""
 
-    q = serializers.CharField(max_length=MAX_TEXT, required=False, default="", allow_blank=True)
+    q = OptionalTextField(max_length=MAX_TEXT)
 
 
 class FoundTableSerializer(serializers.Serializer[Any]):

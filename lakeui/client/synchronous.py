@@ -1,7 +1,6 @@
 """The blocking client."""
 
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -46,12 +45,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

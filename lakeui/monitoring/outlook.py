@@ -67,11 +67,10 @@ class PairRecord:
         return round(self.conflict_count / self.aborted) if self.aborted else None
 
 
-@dataclass(frozen=True, slots=True)
-class NewerCommit:
-    """A version that landed since the job read, when the two conflict and why."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherWrite:
+    """A write beside the job: when the two conflict and why, and how often they did."""
 
-    commit: Commit
     forecast: Forecast
     record: PairRecord
 
@@ -84,26 +83,23 @@ class NewerCommit:
         return self.verdict in _HARMLESS and not self.record.files
 
 
-@dataclass(frozen=True, slots=True)
-class ComingWrite:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewerCommit(OtherWrite):
+    """A version that landed since the job read."""
+
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComingWrite(OtherWrite):
     """A writer that may land before the job: a running or waiting one, or a due `schedule`."""
 
     operation: str
     writer: str
     expected_at: datetime | None
-    forecast: Forecast
-    record: PairRecord
     job_id: UUID | None = None
     waits: bool = False
     schedule: str = ""
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.forecast.verdict
-
-    @property
-    def shares_nothing(self) -> bool:
-        return self.verdict in _HARMLESS and not self.record.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +216,9 @@ def _list_later_commits(
     shown = list(newer.order_by("-changes_metadata", "-changes_protocol", "version")[:SHOWN])
     landed = (
         NewerCommit(
-            commit,
-            mine.forecast_with_commit(commit, _actions(commit)),
-            records.get(commit.operation, PairRecord()),
+            commit=commit,
+            forecast=mine.forecast_with_commit(commit, _actions(commit)),
+            record=records.get(commit.operation, PairRecord()),
         )
         for commit in sorted(shown, key=lambda commit: commit.version)
     )

@@ -13,7 +13,13 @@ from rest_framework.reverse import reverse
 
 from engine.conflict_facts import Rule
 from lakeui.api.authentication import caller, refuse_changes
-from lakeui.api.fields import Int64Field, ObjectField, RecordedChoiceField, RecordedField
+from lakeui.api.fields import (
+    Int64Field,
+    ObjectField,
+    OptionalTextField,
+    RecordedChoiceField,
+    RecordedField,
+)
 from lakeui.api.listing import parse_body
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
@@ -34,16 +40,12 @@ class ExplainRequestSerializer(RequestSerializer):
     """
 
     text = serializers.CharField(max_length=MAX_REPORT_CHARS, trim_whitespace=False)
-    table = serializers.CharField(
-        max_length=255, required=False, default="", allow_blank=True, help_text="Its id or name."
-    )
+    table = OptionalTextField(max_length=255, help_text="Its id or name.")
     record = serializers.BooleanField(required=False, default=False)
     read_version = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=0, max_value=2**53 - 1
     )
-    operation = serializers.CharField(
-        max_length=100, required=False, default="", allow_blank=True, help_text="MERGE, say."
-    )
+    operation = OptionalTextField(max_length=100, help_text="MERGE, say.")
 
 
 class MarkSerializer(serializers.Serializer[Any]):

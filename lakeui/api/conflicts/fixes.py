@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from engine.conflict_facts import Verdict
 from engine.errors import StorageError
 from lakeui.api.authentication import caller
-from lakeui.api.fields import Int64Field, RowsStateField
+from lakeui.api.fields import Int64Field, OptionalTextField, RowsStateField
 from lakeui.api.jobs import accept_job
 from lakeui.api.listing import parse_body, refuse_unknown
 from lakeui.api.request_headers import answer_once
@@ -86,9 +86,7 @@ class ConflictTrialsSerializer(serializers.ModelSerializer[ConflictTrials]):
 class TrialRequestSerializer(RequestSerializer):
     """A condition to try beside the fixes, joined to the write's own by AND."""
 
-    condition = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=PREVIEW_CONDITION
-    )
+    condition = OptionalTextField(max_length=PREVIEW_CONDITION)
 
 
 class ConflictTrialAnswers(GenericAPIView[ConflictTrials]):
@@ -149,18 +147,13 @@ class RerunRequestSerializer(RequestSerializer):
     """The fix to run it with: `retry` is none. `condition` goes with the fix of that name."""
 
     fix = serializers.ChoiceField(choices=_FIXES, required=False, default=AS_IT_WAS)
-    condition = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=PREVIEW_CONDITION
-    )
-    confirm = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        default="",
+    condition = OptionalTextField(max_length=PREVIEW_CONDITION)
+    confirm = OptionalTextField(
         max_length=500,
         help_text="The table's name. Required if `asks_name` is true: the statement can remove "
         "rows or changes the table's settings.",
     )
-    reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=2000)
+    reason = OptionalTextField(max_length=2000)
 
 
 class ConflictRerunDetail(GenericAPIView[Any]):

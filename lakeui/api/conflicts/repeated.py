@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.authentication import caller
-from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.fields import Int64Field, OptionalTextField, RecordedField
 from lakeui.api.listing import SequencePaging, parse_body, parse_query
 from lakeui.api.serializers.request import RangeRequestSerializer, RequestSerializer
 from lakeui.api.table_views import require
@@ -80,9 +80,7 @@ class PairWorkSerializer(RequestSerializer):
     assignee = serializers.CharField(required=False, allow_blank=True, max_length=150)
     note = serializers.CharField(required=False, allow_blank=True, max_length=500)
     muted_until = serializers.DateTimeField(required=False, allow_null=True)
-    reason = serializers.CharField(
-        required=False, allow_blank=True, default="", max_length=500, help_text="Of the mute."
-    )
+    reason = OptionalTextField(max_length=500, help_text="Of the mute.")
 
 
 class RepeatedConflictList(ListAPIView[Any]):

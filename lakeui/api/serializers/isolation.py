@@ -7,7 +7,7 @@ from rest_framework import serializers
 from engine.conflict_facts import Rule
 from engine.conflicts.predict.forecast import MATRIX_VERDICTS
 from engine.protocol.properties import SETTABLE_LEVELS
-from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.fields import Int64Field, OptionalTextField, RecordedChoiceField, RecordedField
 from lakeui.api.serializers.request import PageRequestSerializer, RequestSerializer
 from lakeui.conflicts.isolation.overlaps import ENDS
 from lakeui.conflicts.lanes.bars import BarEnd
@@ -113,13 +113,7 @@ class SettingsSerializer(RequestSerializer):
 class SettingsChangeSerializer(SettingsSerializer):
     """A change of the settings, as a job."""
 
-    reason = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=2000,
-        help_text="For the audit log.",
-    )
+    reason = OptionalTextField(max_length=2000, help_text="For the audit log.")
 
 
 class PropertyChangeSerializer(serializers.Serializer[Any]):

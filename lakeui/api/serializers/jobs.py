@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from engine.commands.model import COMMANDS
 from engine.conflicts.predict.forecast import FORECASTS
-from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.fields import Int64Field, ObjectField, OptionalTextField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer
 from lakeui.catalog.command_tables import Reader
 from lakeui.jobs.earlier_runs import VERDICTS, comparison_of
@@ -524,13 +524,7 @@ class JobRequestSerializer(CommandRequestSerializer):
     """A command, as a kind with parameters or as one SQL statement: one of the two."""
 
     dry_run = serializers.BooleanField(required=False, default=False)
-    reason = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=2000,
-        help_text="For the audit log.",
-    )
+    reason = OptionalTextField(max_length=2000, help_text="For the audit log.")
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from lakeui.api.fields import ObjectField, RecordedChoiceField, RecordedField
+from lakeui.api.fields import ObjectField, OptionalTextField, RecordedChoiceField, RecordedField
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.monitoring.alerting.channels import MAX_GROUP_MINUTES, MAX_REPEAT_HOURS, MAX_THRESHOLD
 from lakeui.monitoring.alerting.webhooks import MAX_URL
@@ -261,7 +261,7 @@ class MuteRequestSerializer(RequestSerializer):
         required=False, allow_null=True, default=None, min_value=1, max_value=2**63 - 1
     )
     until = serializers.DateTimeField()
-    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
+    reason = OptionalTextField(max_length=500)
 
 
 class AttentionSerializer(serializers.Serializer[Any]):

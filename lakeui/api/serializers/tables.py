@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.fields import Int64Field, ObjectField, OptionalTextField, RecordedField
 from lakeui.api.serializers.request import PageRequestSerializer, RequestSerializer
 from lakeui.catalog.models import Commit, CommitFile, TableKey
 from lakeui.catalog.row_counts import rows_of
@@ -32,10 +32,7 @@ class ColumnSerializer(serializers.Serializer[Any]):
 class ColumnsRequestSerializer(PageRequestSerializer):
     """Filters of a list of columns."""
 
-    q = serializers.CharField(
-        max_length=255, required=False, default="", allow_blank=True,
-        help_text="A part of the dotted name. Not case-sensitive.",
-    )  # fmt: skip
+    q = OptionalTextField(max_length=255, help_text="A part of the dotted name. Not case-sensitive.")  # fmt: skip
 
 
 class KeySerializer(serializers.ModelSerializer[TableKey]):
@@ -82,9 +79,9 @@ class KeyRequestSerializer(RequestSerializer):
         help_text="ALTER TABLE t ADD CONSTRAINT t_pk PRIMARY KEY (id) NOT ENFORCED",
     )
     kind = serializers.ChoiceField(choices=TableKey.Kind.values, required=False)
-    name = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+    name = OptionalTextField(max_length=255)
     columns = serializers.ListField(child=serializers.CharField(max_length=255), required=False)
-    references = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+    references = OptionalTextField(max_length=255)
     referenced_columns = serializers.ListField(
         child=serializers.CharField(max_length=255), required=False, default=list
     )

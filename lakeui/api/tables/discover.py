@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.authentication import caller
-from lakeui.api.fields import RecordedField
+from lakeui.api.fields import OptionalTextField, RecordedField
 from lakeui.api.listing import parse_body, refuse_all, refuse_unknown
 from lakeui.api.serializers.request import RequestSerializer
 from lakeui.api.table_views import require
@@ -73,12 +73,8 @@ class DiscoveryRequestSerializer(RequestSerializer):
     """Where to search, under a root of TABLE_ROOTS."""
 
     root = serializers.CharField(max_length=2000)  # type: ignore[assignment]  # a field's name here
-    match = serializers.CharField(
-        max_length=255,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="A pattern of paths below the root, such as sales/*",
+    match = OptionalTextField(
+        max_length=255, help_text="A pattern of paths below the root, such as sales/*"
     )
     naming = serializers.CharField(
         max_length=255,

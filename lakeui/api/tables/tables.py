@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.authentication import caller
-from lakeui.api.fields import Int64Field, ObjectField, RecordedField, RoleField
+from lakeui.api.fields import Int64Field, ObjectField, OptionalTextField, RecordedField, RoleField
 from lakeui.api.jobs import accept_job
 from lakeui.api.listing import parse_body, parse_query, refuse_unknown
 from lakeui.api.request_headers import (
@@ -340,20 +340,10 @@ class RegistrationSerializer(RequestSerializer):
         required=False,
         help_text="The parameters of the clone command: source_table, version or timestamp, deep.",
     )
-    name = serializers.CharField(
-        max_length=255,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="Its path below the root, with dots, by default.",
+    name = OptionalTextField(
+        max_length=255, help_text="Its path below the root, with dots, by default."
     )
-    description = serializers.CharField(
-        max_length=2000,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="Only for a new table.",
-    )
+    description = OptionalTextField(max_length=2000, help_text="Only for a new table.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if sum(key in attrs for key in ("uri", "create", "clone")) != 1:
