@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.protocol.properties import IsolationLevel
+from engine.commands.sql import parse_request
 from lakeui.local_stack.demo_data import (
     EVENTS,
     ITEMS,
@@ -79,10 +79,24 @@ def append(key: str, table: str, file: str, *after: str, account: str = "etl-nig
     return DemoJob(key, title, account, table, "append", {"source": files(file)}, after)
 
 
-def set_property(key: str, title: str, table: str, name: str, value: str, *after: str) -> DemoJob:
-    """Set one property."""
-    parameters = {"properties": {name: value}}
-    return DemoJob(key, title, "schema-bot", table, "set_properties", parameters, after)
+def run(
+    key: str, account: str, title: str, sql: str, *after: str, loses_to: str = "", retries: int = 0
+) -> DemoJob:
+    """Run a statement; `loses_to` names the step that is to win against it."""
+    command, dry_run = parse_request(sql)
+    return DemoJob(
+        key,
+        title,
+        account,
+        command.table,
+        command.kind,
+        {name: value for name, value in command.parameters().items() if name != "table"},
+        after,
+        dry_run=dry_run,
+        retries=retries,
+        commit_after=loses_to,
+        may_lose=bool(loses_to),
+    )
 
 
 ITEMS_TABLE = "sales.order_items"
@@ -98,85 +112,70 @@ ITEMS_STEPS = (
     ),
     append("items-2", ITEMS_TABLE, "items-2.parquet", "items"),
     append("items-3", ITEMS_TABLE, "items-3.parquet", "items-2"),
-    DemoJob(
+    run(
         "items-fix",
-        "Delete a product of one day",
         "price-fixer",
-        ITEMS_TABLE,
-        "delete",
-        {"where": "ordered_on = DATE '2026-11-03' AND product = 'P-150'"},
-        ("items-3",),
+        "Delete a product of one day",
+        "DELETE FROM sales.order_items WHERE ordered_on = DATE '2026-11-03' AND product = 'P-150'",
+        "items-3",
     ),
-    DemoJob(
+    run(
         "items-erase",
-        "Delete other rows of the same day: aborted, the partition's files were rewritten",
         "gdpr-eraser",
-        ITEMS_TABLE,
-        "delete",
-        {"where": "ordered_on = DATE '2026-11-03' AND order_id < 100100"},
-        ("items-3",),
-        commit_after="items-fix",
-        may_lose=True,
+        "Delete other rows of the same day: aborted, the partition's files were rewritten",
+        "DELETE FROM sales.order_items WHERE ordered_on = DATE '2026-11-03' AND order_id < 100100",
+        "items-3",
+        loses_to="items-fix",
     ),
-    DemoJob(
+    run(
         "items-serializable",
-        "Make sales.order_items Serializable",
         "schema-bot",
-        ITEMS_TABLE,
-        "set_properties",
-        {"properties": {"delta.isolationLevel": str(IsolationLevel.SERIALIZABLE)}},
-        ("items-fix", "items-erase"),
+        "Make sales.order_items Serializable",
+        "ALTER TABLE sales.order_items SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')",
+        "items-fix",
+        "items-erase",
     ),
     append("items-4", ITEMS_TABLE, "items-4.parquet", "items-serializable"),
-    DemoJob(
+    run(
         "items-cheap",
-        "Delete cheap items of the day that is being loaded: aborted at Serializable",
         "price-fixer",
-        ITEMS_TABLE,
-        "delete",
-        {"where": "ordered_on >= DATE '2026-11-04' AND price < 2"},
-        ("items-serializable",),
-        commit_after="items-4",
-        may_lose=True,
+        "Delete cheap items of the day that is being loaded: aborted at Serializable",
+        "DELETE FROM sales.order_items WHERE ordered_on >= DATE '2026-11-04' AND price < 2",
+        "items-serializable",
+        loses_to="items-4",
     ),
     append("items-late", ITEMS_TABLE, "items-late.parquet", "items-4", "items-cheap"),
-    DemoJob(
+    run(
         "items-drop-day",
-        "Delete the first day of sales.order_items",
         "gdpr-eraser",
-        ITEMS_TABLE,
-        "delete",
-        {"where": "ordered_on = DATE '2026-11-02'"},
-        ("items-late",),
+        "Delete the first day of sales.order_items",
+        "DELETE FROM sales.order_items WHERE ordered_on = DATE '2026-11-02'",
+        "items-late",
     ),
-    DemoJob(
+    run(
         "items-fix-day",
-        "Delete some rows of the day that is being dropped: aborted, because its files are gone",
         "price-fixer",
-        ITEMS_TABLE,
-        "delete",
-        {"where": "ordered_on = DATE '2026-11-02' AND quantity = 4"},
-        ("items-late",),
-        commit_after="items-drop-day",
-        may_lose=True,
+        "Delete some rows of the day that is being dropped: aborted, because its files are gone",
+        "DELETE FROM sales.order_items WHERE ordered_on = DATE '2026-11-02' AND quantity = 4",
+        "items-late",
+        loses_to="items-drop-day",
     ),
-    DemoJob(
+    run(
         "items-optimize",
-        "Compact sales.order_items",
         "opt-scheduler",
-        ITEMS_TABLE,
-        "optimize",
-        after=("items-drop-day", "items-fix-day"),
+        "Compact sales.order_items",
+        "OPTIMIZE sales.order_items",
+        "items-drop-day",
+        "items-fix-day",
     ),
-    DemoJob(
+    run(
         "items-optimize-twice",
-        "Compact sales.order_items at the same time: aborted, both remove the same files",
         "etl-compactor",
-        ITEMS_TABLE,
-        "optimize",
-        after=("items-drop-day", "items-fix-day"),
-        commit_after="items-optimize",
-        may_lose=True,
+        "Compact sales.order_items at the same time: aborted, both remove the same files",
+        "OPTIMIZE sales.order_items",
+        "items-drop-day",
+        "items-fix-day",
+        loses_to="items-optimize",
     ),
 )
 
@@ -196,53 +195,44 @@ EVENTS_STEPS = (
         )
         for part in range(2, 7)
     ),
-    DemoJob(
+    run(
         "events-retention",
-        "Set a property of ops.events while a delete runs",
         "schema-bot",
-        EVENTS_TABLE,
-        "set_properties",
-        {"properties": {"delta.targetFileSize": "64mb"}},
-        ("events-6",),
+        "Set a property of ops.events while a delete runs",
+        "ALTER TABLE ops.events SET TBLPROPERTIES ('delta.targetFileSize' = '64mb')",
+        "events-6",
     ),
-    DemoJob(
+    run(
         "events-errors",
-        "Delete error events: aborted by the property, then succeeds by its retry",
         "price-fixer",
-        EVENTS_TABLE,
-        "delete",
-        {"where": "kind = 'error'"},
-        ("events-6",),
+        "Delete error events: aborted by the property, then succeeds by its retry",
+        "DELETE FROM ops.events WHERE kind = 'error'",
+        "events-6",
+        loses_to="events-retention",
         retries=2,
-        commit_after="events-retention",
-        may_lose=True,
     ),
-    DemoJob(
+    run(
         "events-optimize",
-        "Compact the small files of ops.events",
         "opt-scheduler",
-        EVENTS_TABLE,
-        "optimize",
-        after=("events-errors", "events-retention"),
+        "Compact the small files of ops.events",
+        "OPTIMIZE ops.events",
+        "events-errors",
+        "events-retention",
     ),
-    set_property(
+    run(
         "events-times",
+        "schema-bot",
         "Keep commit times in the log of ops.events, which upgrades its protocol",
-        EVENTS_TABLE,
-        "delta.enableInCommitTimestamps",
-        "true",
+        "ALTER TABLE ops.events SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')",
         "events-optimize",
     ),
-    DemoJob(
+    run(
         "events-searches",
-        "Delete searches: aborted by the upgrade of the protocol",
         "gdpr-eraser",
-        EVENTS_TABLE,
-        "delete",
-        {"where": "kind = 'search' AND customer_id < 40"},
-        ("events-optimize",),
-        commit_after="events-times",
-        may_lose=True,
+        "Delete searches: aborted by the upgrade of the protocol",
+        "DELETE FROM ops.events WHERE kind = 'search' AND customer_id < 40",
+        "events-optimize",
+        loses_to="events-times",
     ),
 )
 
@@ -297,82 +287,69 @@ ORDERS_STEPS = (
     append("orders-2", ORDERS_TABLE, "orders-2.csv", "orders"),
     append("orders-3", ORDERS_TABLE, "orders-3.csv", "orders-2"),
     append("orders-4", ORDERS_TABLE, "orders-4.csv", "orders-3"),
-    DemoJob(
+    run(
         "orders-erase",
+        "gdpr-eraser",
         "Erase a customer from sales.orders",
-        "gdpr-eraser",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "customer_id = 42"},
-        ("orders-4",),
+        "DELETE FROM sales.orders WHERE customer_id = 42",
+        "orders-4",
     ),
-    DemoJob(
+    run(
         "orders-returned",
+        "price-fixer",
         "Delete returned orders of Japan while another delete runs",
-        "price-fixer",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "country = 'JP' AND status = 'returned'"},
-        ("orders-erase",),
+        "DELETE FROM sales.orders WHERE country = 'JP' AND status = 'returned'",
+        "orders-erase",
     ),
-    DemoJob(
+    run(
         "orders-erase-again",
+        "gdpr-eraser",
         "Erase another customer from the same files: resolved at row level",
-        "gdpr-eraser",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "customer_id = 77 AND country <> 'JP'"},
-        ("orders-erase",),
-        commit_after="orders-returned",
-        may_lose=True,
+        "DELETE FROM sales.orders WHERE customer_id = 77 AND country <> 'JP'",
+        "orders-erase",
+        loses_to="orders-returned",
     ),
-    DemoJob(
+    run(
         "orders-open",
-        "Close open orders of Italy while a delete overlaps",
         "price-fixer",
-        ORDERS_TABLE,
-        "update",
-        {"assignments": {"status": "'closed'"}, "where": "country = 'IT' AND status = 'open'"},
-        ("orders-returned", "orders-erase-again"),
+        "Close open orders of Italy while a delete overlaps",
+        "UPDATE sales.orders SET status = 'closed' WHERE country = 'IT' AND status = 'open'",
+        "orders-returned",
+        "orders-erase-again",
     ),
-    DemoJob(
+    run(
         "orders-erase-same",
+        "gdpr-eraser",
         "Erase customers some of whose orders are being closed: aborted, both change one row",
-        "gdpr-eraser",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "customer_id BETWEEN 100 AND 160"},
-        ("orders-returned", "orders-erase-again"),
-        commit_after="orders-open",
-        may_lose=True,
+        "DELETE FROM sales.orders WHERE customer_id BETWEEN 100 AND 160",
+        "orders-returned",
+        "orders-erase-again",
+        loses_to="orders-open",
     ),
-    DemoJob(
+    run(
         "orders-optimize",
+        "opt-scheduler",
         "Compact sales.orders",
-        "opt-scheduler",
-        ORDERS_TABLE,
-        "optimize",
-        after=("orders-open", "orders-erase-same"),
+        "OPTIMIZE sales.orders",
+        "orders-open",
+        "orders-erase-same",
     ),
-    DemoJob(
+    run(
         "orders-erase-moved",
-        "Erase a customer whose rows the compaction moves: resolved by the row map",
         "gdpr-eraser",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "customer_id = 99"},
-        ("orders-open", "orders-erase-same"),
-        commit_after="orders-optimize",
-        may_lose=True,
+        "Erase a customer whose rows the compaction moves: resolved by the row map",
+        "DELETE FROM sales.orders WHERE customer_id = 99",
+        "orders-open",
+        "orders-erase-same",
+        loses_to="orders-optimize",
     ),
-    DemoJob(
+    run(
         "orders-vacuum",
-        "List what VACUUM of sales.orders would delete",
         "opt-scheduler",
-        ORDERS_TABLE,
-        "vacuum",
-        after=("orders-optimize", "orders-erase-moved"),
-        dry_run=True,
+        "List what VACUUM of sales.orders would delete",
+        "VACUUM sales.orders DRY RUN",
+        "orders-optimize",
+        "orders-erase-moved",
     ),
     DemoJob(
         "orders-merge",
@@ -394,32 +371,26 @@ ORDERS_STEPS = (
         },
         ("orders-optimize", "orders-erase-moved"),
     ),
-    DemoJob(
+    run(
         "orders-close",
-        "Close old orders of France while the merge runs",
         "price-fixer",
-        ORDERS_TABLE,
-        "update",
-        {
-            "assignments": {"status": "'closed'"},
-            "where": "country = 'FR' AND status = 'open' AND ordered_on = DATE '2026-11-04'",
-        },
-        ("orders-optimize", "orders-erase-moved"),
+        "Close old orders of France while the merge runs",
+        "UPDATE sales.orders SET status = 'closed' "
+        "WHERE country = 'FR' AND status = 'open' AND ordered_on = DATE '2026-11-04'",
+        "orders-optimize",
+        "orders-erase-moved",
+        loses_to="orders-merge",
         retries=1,
-        commit_after="orders-merge",
-        may_lose=True,
     ),
     append("orders-late", ORDERS_TABLE, "orders-late.parquet", "orders-merge", "orders-close"),
-    DemoJob(
+    run(
         "orders-erase-reordered",
-        "Erase a customer while late orders of the same customer load: commits, and misses them",
         "gdpr-eraser",
-        ORDERS_TABLE,
-        "delete",
-        {"where": "customer_id = 7"},
-        ("orders-merge", "orders-close"),
-        commit_after="orders-late",
-        may_lose=True,
+        "Erase a customer while late orders of the same customer load: commits, and misses them",
+        "DELETE FROM sales.orders WHERE customer_id = 7",
+        "orders-merge",
+        "orders-close",
+        loses_to="orders-late",
     ),
 )
 
@@ -447,25 +418,20 @@ RETURNS_STEPS = (
         source=files("returns-1.parquet"),
     ),
     append("returns-2", RETURNS_TABLE, "returns-2.parquet", "returns", account="returns-loader"),
-    DemoJob(
+    run(
         "returns-refund",
-        "Mark small returns as refunded",
         "price-fixer",
-        RETURNS_TABLE,
-        "update",
-        {"assignments": {"state": "'refunded'"}, "where": "amount < 20 AND state = 'open'"},
-        ("returns-2",),
+        "Mark small returns as refunded",
+        "UPDATE sales.returns SET state = 'refunded' WHERE amount < 20 AND state = 'open'",
+        "returns-2",
     ),
-    DemoJob(
+    run(
         "returns-erase",
-        "Erase a customer from the same files: aborted, conflicts here are decided at file level",
         "gdpr-eraser",
-        RETURNS_TABLE,
-        "delete",
-        {"where": "customer_id = 42"},
-        ("returns-2",),
-        commit_after="returns-refund",
-        may_lose=True,
+        "Erase a customer from the same files: aborted, conflicts here are decided at file level",
+        "DELETE FROM sales.returns WHERE customer_id = 42",
+        "returns-2",
+        loses_to="returns-refund",
     ),
     create("feed", FEED_TABLE, RETURNS, properties={"delta.appendOnly": "true"}),
     _stream("feed-1", "Copy new returns into ops.returns_feed", "returns-2", "feed"),
@@ -480,14 +446,15 @@ RETURNS_STEPS = (
         commit_after="feed-1",
         may_lose=True,
     ),
-    DemoJob(
+    run(
         "returns-note",
-        "Add a column to sales.returns, which a stream reads",
         "schema-bot",
-        RETURNS_TABLE,
-        "alter_add_columns",
-        {"columns": schema_json({"note": "string"})},
-        ("returns-refund", "returns-erase", "feed-1", "feed-twice"),
+        "Add a column to sales.returns, which a stream reads",
+        "ALTER TABLE sales.returns ADD COLUMNS (note STRING)",
+        "returns-refund",
+        "returns-erase",
+        "feed-1",
+        "feed-twice",
     ),
     replace(
         _stream(
