@@ -178,6 +178,11 @@ OPERATIONS: dict[str, Killed] = {
     "clone": ByEngine(Clone("", deep=True), is_new=True, has_source=True),
     "truncate": ByEngine("TRUNCATE TABLE t"),
     "delete everything": ByEngine("DELETE FROM t"),
+    "transaction": ByEngine(
+        "BEGIN ATOMIC DELETE FROM t WHERE x < 3; "
+        "INSERT INTO t VALUES ('u', 'a', 1, 2, 3), ('v', 'b', 4, 5, 6); "
+        "UPDATE t SET n = 7 WHERE x > 3; DELETE FROM t WHERE u = 'u'; END"
+    ),
     "restore": ByEngine(Restore(version=2)),
     "vacuum": ByEngine(
         Vacuum(), made=(*SOME, "DELETE FROM t"), clock=LONG_AFTER, commits_once=False

@@ -14,6 +14,7 @@ from engine.commands.alter import DropFeature
 from engine.commands.command import Command
 from engine.commands.model import (
     Append,
+    AtomicScript,
     Clone,
     Create,
     Merge,
@@ -124,6 +125,12 @@ OPERATIONS: dict[str, Operation] = {
     "replace": Operation(Create(schema=NEW, replace=True), _create_loaded),
     "truncate": Operation("TRUNCATE TABLE t", _create_loaded),
     "delete everything": Operation("DELETE FROM t", _create_loaded),
+    "transaction": Operation(
+        "BEGIN ATOMIC DELETE FROM t WHERE x < 3; "
+        "INSERT INTO t VALUES ('u', 'a', 1, 2, 3), ('v', 'b', 4, 5, 6); "
+        "UPDATE t SET n = 7 WHERE x > 3; DELETE FROM t WHERE u = 'u'; END",
+        _create_loaded,
+    ),
     "restore": Operation(Restore(version=2), _create_loaded),
     "restore from before a checkpoint": Operation(Restore(version=3), _create_checkpointed),
     "set properties": Operation(
@@ -216,7 +223,7 @@ def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
 
 def test_every_operation_that_needs_no_spark_is_tried():
     tried = {type(operation.parsed) for operation in OPERATIONS.values()} | {Vacuum}
-    assert tried | ON_SPARK == {*RUN}, "each needs a line in OPERATIONS"
+    assert tried | ON_SPARK == {*RUN, AtomicScript}, "each needs a line in OPERATIONS"
 
 
 def _vacuum(command: Vacuum, store: Store, txn_id: str) -> None:

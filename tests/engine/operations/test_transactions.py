@@ -21,6 +21,7 @@ from engine.transaction.observer import TransactionObserver
 
 SCHEMA = StructType((StructField("k", LONG), StructField("v", LONG), StructField("p", STRING)))
 NO_VECTORS = {"delta.enableDeletionVectors": "false"}
+MAPPED = {"delta.columnMapping.mode": "name", "delta.enableInCommitTimestamps": "true"}
 TRACKED = {"delta.enableRowTracking": "true"}
 ROWS = "INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'a'), (3, 30, 'b'), (4, 40, 'b')"
 
@@ -225,19 +226,21 @@ def _apply(path, *sides):
 @given(
     own=_SEVERAL,
     others=_SEVERAL,
-    properties=st.sampled_from([{}, NO_VECTORS, TRACKED]),
+    properties=st.sampled_from([{}, NO_VECTORS, TRACKED, MAPPED]),
     level=st.sampled_from(["Serializable", "WriteSerializable"]),
     partitioned=st.booleans(),
+    joined=st.sampled_from(["own", "others", "both"]),
 )
 @settings(deadline=None)
 def test_a_transaction_that_commits_is_serial_with_the_other_writer(
-    tmp_path_factory, own, others, properties, level, partitioned
+    tmp_path_factory, own, others, properties, level, partitioned, joined
 ):
     path = tmp_path_factory.mktemp("serial")
     table = _create(path / "t", {**properties, "delta.isolationLevel": level}, partitioned)
-    other = Interruption(path / "t", *others)
+    own = own[:1] if joined == "others" else own
+    other = Interruption(path / "t", *(others if joined == "own" else [_atomic(*others)]))
     try:
-        run(_atomic(*own), table, observer=other)
+        result = run(own[0] if joined == "others" else _atomic(*own), table, observer=other)
     except ScriptError as error:
         if "gives new ones their ids" not in str(error):
             raise
@@ -246,6 +249,6 @@ def test_a_transaction_that_commits_is_serial_with_the_other_writer(
         assert _rows(table) == _apply(path / "winner", others)
         return
     outcomes = [_apply(path / "after", others, own)]
-    if level == "WriteSerializable":
+    if level == "WriteSerializable" or result.version is None:
         outcomes.append(_apply(path / "before", own, others))
     assert _rows(table) in outcomes
