@@ -31,8 +31,11 @@ from engine.errors import (
 )
 from engine.log.management import LOG_CLEANUP, OPTIMIZE
 from engine.operations.run import run
+from engine.operations.run_options import RunOptions
+from engine.operations.stream_batches import batch_writer
 from engine.snapshot.post_commit import checkpoint
 from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
 from tests.engine.catalog.catalogs import NAME, ModelCatalog
 from tests.engine.transaction.tables import SCHEMA, FakeClock, append, paths_of, removal_of
 
@@ -526,3 +529,49 @@ def test_processes_that_update_rows_of_one_file_all_land(tmp_path):
     commits = catalog.list_commits(reader.store.table)
     assert commits.latest_version == reader.version() == 19
     assert commits.check() == commits
+
+
+class _OtherWriter(TransactionObserver):
+    """Another writer commits a statement when the transaction has staged everything, once."""
+
+    def __init__(self, catalog, statement):
+        self.catalog, self.statements = catalog, [statement] if statement else []
+
+    def staged(self, _txn):
+        for statement in [self.statements.pop() for _ in self.statements]:
+            run(statement, DeltaTable.open(NAME, catalog=self.catalog))
+
+
+@pytest.mark.timeout(300)
+def test_statements_on_spark_commit_and_rebase_through_the_catalog(tmp_path, spark):
+    catalog = EmbeddedCatalog(tmp_path / "catalog.db", str(tmp_path / "lake"))
+    table = _new(catalog)
+    moves = "UPDATE t SET x = {} WHERE x = {}".format
+    for statement, other, values in (
+        ("INSERT INTO t SELECT id FROM (VALUES 1, 2, 3, 4) AS s(id)", "", [1, 2, 3, 4]),
+        (moves(10, 1), moves(20, 2), [3, 4, 10, 20]),
+        ("DELETE FROM t WHERE x = 3", moves(40, 4), [10, 20, 40]),
+        (
+            "MERGE INTO t USING (SELECT x + 1 AS x FROM t WHERE x = 10) s ON t.x = s.x - 1 "
+            "WHEN MATCHED THEN UPDATE SET x = s.x WHEN NOT MATCHED THEN INSERT *",
+            "",
+            [11, 20, 40],
+        ),
+        ("OPTIMIZE t", moves(41, 40), [11, 20, 41]),
+        (
+            "BEGIN ATOMIC INSERT INTO t SELECT x + 100 FROM t WHERE x = 11; "
+            "DELETE FROM t WHERE x = 11; END",
+            moves(42, 41),
+            [20, 42, 111],
+        ),
+        ("RESTORE t TO VERSION AS OF 1", "", [1, 2, 3, 4]),
+    ):
+        options = RunOptions(in_process_bytes=0, observer=_OtherWriter(catalog, other))
+        run(statement, table, spark, options)
+        assert _values(DeltaTable.open(NAME, catalog=catalog)) == values, statement
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    query = stream.selectExpr("value AS x").writeStream.foreachBatch(batch_writer(table))
+    query.option("checkpointLocation", str(tmp_path / "at")).trigger(
+        once=True
+    ).start().awaitTermination()
+    assert _values(DeltaTable.open(NAME, catalog=catalog)) == [0, 1, 1, 2, 2, 3, 4]
