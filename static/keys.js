@@ -198,25 +198,28 @@
     [written, focused] = [[], null];
   });
 
-  // Typed input is kept when a session ends, and is there again after signing in.
+  // Typed input is kept when a session ends or a form is too old, and is there again on the way back.
   const TYPED = "typed", here = `${location.pathname}?${new URLSearchParams(location.search)}`;
-  const keep = () => {
-    if ($("[data-sign-in]")) return;
-    sessionStorage.setItem(TYPED, JSON.stringify({ page: here, states: namedStates(inputs(document)), ended: false }));
+  const keep = (ended) => {
+    if ($("[data-keeps-input]")) return;
+    sessionStorage.setItem(TYPED, JSON.stringify({ page: here, states: namedStates(inputs(document)), ended }));
   };
-  document.addEventListener("submit", keep);
+  document.addEventListener("submit", () => keep(false));
   document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (event.detail.xhr.getResponseHeader("HX-Redirect")) keep();
+    if (event.detail.xhr.getResponseHeader("HX-Redirect")) keep(true);
   });
   const typed = JSON.parse(sessionStorage.getItem(TYPED) ?? "null");
-  if (typed && $("[data-sign-in]")) {
+  if (typed && $("[data-keeps-input]")) {
     sessionStorage.setItem(TYPED, JSON.stringify({ ...typed, ended: true }));
   } else if (typed) {
     sessionStorage.removeItem(TYPED);
-    for (const field of typed.ended && typed.page === here ? restore(typed.states) : []) {
+    const restored = typed.ended && typed.page === here ? restore(typed.states) : [];
+    for (const field of restored) {
       for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-      field.dispatchEvent(new Event("input", { bubbles: true }));
     }
+    addEventListener("load", () => { // htmx listens by then
+      for (const field of restored) field.dispatchEvent(new Event("input", { bubbles: true }));
+    });
   }
 
   // where the tabs do not all fit, the page's own is the one to see

@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from structlog.contextvars import get_contextvars
 
 from lakeui.catalog.access import admins
+from lakeui.pages.access.sign_in import find_page
 
 _NAMED = 5
 _SOON = {"Retry-After": "5"}
@@ -38,7 +39,12 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return render(request, "403.html", {"is_stale_form": True, "detail": reason}, status=403)
+    """Lead back to the page, such as after a sign-in in another tab; `static/keys.js` keeps the input."""
+    page = find_page(request)
+    if page and request.headers.get("HX-Request"):
+        return HttpResponse(status=204, headers={"HX-Redirect": page})
+    context = {"is_stale_form": True, "detail": reason, "page": page}
+    return render(request, "403.html", context, status=403)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -23,7 +23,7 @@ YESTERDAY = """() => {
     if (/^\\d\\d:\\d\\d/.test(time.textContent.trim())) time.prepend("30 Sep ");
 }"""
 RULES = {
-    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],  # do not describe the nodes that pass
 }
 SIZES = {width: {"width": width, "height": 800} for width in (1280, 360, 2560)}
@@ -272,7 +272,7 @@ def test_long_names_leave_statements_types_and_entries_their_room(overview_page,
     heights = "rows => rows.map(row => row.getBoundingClientRect().height)"
     assert max(overview_page.locator("tr[id^=v]").evaluate_all(heights)) <= 52
     overview_page.goto("/audit/")
-    entries = overview_page.get_by_role("region", name="Entries")
+    entries = overview_page.get_by_role("group", name="Entries")
     assert entries.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 

@@ -82,7 +82,37 @@ def test_a_session_that_ends_leads_to_sign_in_and_back_with_what_was_typed(overv
         page.wait_for_url(f"**{address}")
         assert page.locator("#id_sql").input_value().startswith(DELETE)
         expect(page.locator("#id_reason")).to_have_value("ticket 42")
-        page.locator("#id_confirm").wait_for(state="attached")
+        expect(page.locator("#understood pre").first).to_contain_text(DELETE)
+
+
+def sign_in_elsewhere(page, person):
+    """Sign in again in another tab, which makes the forms of this one too old."""
+    page.context.clear_cookies(name="sessionid")
+    other = page.context.new_page()
+    other.goto("/login/")
+    other.fill("#id_username", person.username)
+    other.fill("#id_password", PASSWORD)
+    other.get_by_role("button", name="Sign in", exact=True).click()
+    other.wait_for_url("**/")
+    other.close()
+
+
+def test_a_sign_in_in_another_tab_loses_no_input(overview_page, story):
+    page = overview_page
+    page.goto(f"/jobs/new/?table={story.orders.pk}")
+    page.fill("#id_sql", DELETE)
+    page.fill("#id_reason", "ticket 42")
+    sign_in_elsewhere(page, story.owner)
+    page.locator("#id_sql").press_sequentially(" WHERE order_id = 7", delay=5)
+    statement = page.locator("#understood pre").first
+    expect(statement).to_have_text(f"{DELETE} WHERE order_id = 7")
+    expect(page.locator("#id_reason")).to_have_value("ticket 42")
+    page.goto("/tables/clone/")
+    page.fill("#id_name", "sales.copy")
+    sign_in_elsewhere(page, story.owner)
+    page.evaluate(SEND)
+    page.get_by_role("link", name="Back to the form").click()
+    expect(page.locator("#id_name")).to_have_value("sales.copy")
 
 
 FORMS = """() => {

@@ -243,8 +243,8 @@ class SignInAgainMiddleware:
         is_asked_here = is_fragment or request.method == "POST"
         if not (is_asked_here and _needs_sign_in(request, response)):
             return response
-        header = "HX-Current-URL" if is_fragment else "Referer"
-        address = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': _page(request, header)})}"
+        page = find_page(request) or request.path
+        address = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page})}"
         if not is_fragment:
             response["Location"] = address
             return response
@@ -260,10 +260,11 @@ def _needs_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
     return urlsplit(following).path == request.path
 
 
-def _page(request: HttpRequest, header: str) -> str:
-    """Return the path and query of the page in a header, if it is one of this site."""
+def find_page(request: HttpRequest) -> str:
+    """Return the path and query of the page that sent a form; "" if it is none of this site."""
+    header = "HX-Current-URL" if request.headers.get("HX-Request") else "Referer"
     address = request.headers.get(header, "")
     if not url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}):
-        return request.path
+        return ""
     parts = urlsplit(address)
     return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -38,6 +38,14 @@ MORE = {
     "clone": "/tables/clone/",
     "nothing there": "/tables/987654/",
     "nothing matches": "/tables/?q=no-table-is-called-so",
+    "no such job": "/jobs/?state=cancelled",
+    "no such conflict": "/conflicts/?user=nobody",
+    "no such pair": "/conflicts/repeated/?assignee=nobody",
+    "no such schedule": "/schedules/?owner=nobody",
+    "no such entry": "/audit/?user=nobody",
+    "no such version": "/tables/{table}/history/?user=nobody",
+    "no such file": "/tables/{table}/files/?partition=nowhere",
+    "no such column": "/tables/{table}/schema/?q=nowhere",
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
@@ -52,23 +60,30 @@ TWIN_QUERIES = {"overview": 54, "attention": 26, "monitoring": 38}
 
 
 class _Markup(HTMLParser):
-    """Collects what a strict policy would block, what ends the paragraph it stands in, and ids."""
+    """Collects what a strict policy would block, what ends its paragraph, skipped levels, and ids."""
 
     BLOCKS = frozenset(["details", "div", "dl", "form", "ol", "p", "pre", "section", "table", "ul"])
 
     def __init__(self):
         super().__init__()
         self.faults, self.ids = [], []
-        self._in_paragraph = False
+        self._in_paragraph, self._level = False, 0
 
     def handle_endtag(self, tag):
         self._in_paragraph = self._in_paragraph and tag != "p"
+
+    def _note_level(self, tag):
+        if re.fullmatch("h[1-6]", tag):
+            if int(tag[1]) > self._level + 1:
+                self.faults.append(("skipped a level", tag))
+            self._level = int(tag[1])
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         if self._in_paragraph and tag in self.BLOCKS:
             self.faults.append(("p", tag, given))
         self._in_paragraph = tag == "p" or (self._in_paragraph and tag not in self.BLOCKS)
+        self._note_level(tag)
         if "style" in given or tag == "style" or any(name.startswith("on") for name in given):
             self.faults.append((tag, given))
         if tag == "script" and not given.get("src"):

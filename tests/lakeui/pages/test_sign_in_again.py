@@ -2,6 +2,8 @@
 
 from urllib.parse import parse_qs, urlsplit
 
+from django.test import Client
+
 HTMX = {"HX-Request": "true"}
 PAGE = "http://testserver/jobs/new/?table=1"
 
@@ -30,3 +32,15 @@ def test_a_page_of_another_site_is_no_place_to_come_back_to(client, db):
 
 def test_a_plain_page_is_as_django_answers_it(client, db):
     assert _next(client.get("/jobs/new/?table=1")["Location"]) == ["/jobs/new/?table=1"]
+
+
+def test_a_form_too_old_leads_back_to_its_page_and_to_no_other_site(db):
+    strict = Client(enforce_csrf_checks=True)
+    answer = strict.post("/jobs/new/", headers={"Referer": PAGE})
+    assert (answer.status_code, b'href="/jobs/new/?table=1"' in answer.content) == (403, True)
+    answer = strict.post("/jobs/new/", headers={**HTMX, "HX-Current-URL": PAGE})
+    assert (answer.status_code, answer["HX-Redirect"]) == (204, "/jobs/new/?table=1")
+    for address in ("https://evil.example/x", "//evil.example", "javascript:alert(1)", ""):
+        for headers in ({"Referer": address}, {**HTMX, "HX-Current-URL": address}):
+            answer = strict.post("/jobs/new/", headers=headers)
+            assert (answer.status_code, b"Back to the form" in answer.content) == (403, False)
