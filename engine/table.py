@@ -5,7 +5,7 @@ from datetime import datetime
 
 from engine.actions.commit_info import CommitInfo
 from engine.catalog.catalog import Catalog
-from engine.catalog.tables import build_properties, open_catalog_store, stage_store
+from engine.catalog.managed_store import build_properties, open_catalog_store, stage_store
 from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
 from engine.log.history import iter_history, version_at

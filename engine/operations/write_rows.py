@@ -190,26 +190,14 @@ def add_columns(terms: WriteTerms, data: StructType) -> WriteTerms:
     """
     properties = TableProperties.parse(terms.metadata.configuration)
     schema = merge_schemas(terms.schema, data, widens=properties.enable_type_widening)
-    if schema == terms.schema:
-        return terms
-    schema, configuration = map_columns(schema, terms.metadata.configuration)
-    check_names(schema, column_mapping_mode(configuration))
-    return build_terms(terms, schema, configuration)
+    return terms if schema == terms.schema else replace_schema(terms, schema)
 
 
-def replace_schema(
-    terms: WriteTerms, schema: StructType, partition_columns: Sequence[str] | None = None
-) -> WriteTerms:
+def replace_schema(terms: WriteTerms, schema: StructType) -> WriteTerms:
     """Return the terms of a table with its columns replaced."""
     schema, configuration = map_columns(schema, terms.metadata.configuration)
     check_names(schema, column_mapping_mode(configuration))
-    new_terms = build_terms(terms, schema, configuration)
-    if partition_columns is None:
-        return new_terms
-    metadata = msgspec.structs.replace(
-        new_terms.metadata, partition_columns=list(partition_columns)
-    )
-    return replace(new_terms, metadata=metadata)
+    return build_terms(terms, schema, configuration)
 
 
 def file_metrics(written: WriteOutput) -> dict[str, int | str]:

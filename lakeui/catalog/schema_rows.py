@@ -84,9 +84,9 @@ def top_fields(table: Table) -> list[dict[str, Any]]:
     return fields if isinstance(fields, list) else []
 
 
-def top_names(table: Table, limit: int | None = None) -> tuple[str, ...]:
-    """Return the names of top-level columns, up to a limit."""
-    return tuple(str(field.get("name", "")) for field in top_fields(table)[:limit])
+def top_names(table: Table) -> tuple[str, ...]:
+    """Return the names of top-level columns."""
+    return tuple(str(field.get("name", "")) for field in top_fields(table))
 
 
 def schema_head(table: Table, limit: int) -> dict[str, Any]:

@@ -20,11 +20,11 @@ TABLES_A_LOOK = 20
 MOST_A_TABLE = 20
 
 
-def look_at_order(count: int = TABLES_A_LOOK) -> int:
+def look_at_order() -> int:
     """Search some tables whose latest version was not searched yet; return how many."""
     seen = Q(order_look__version=F("version"))
     fresh = Table.objects.filter(version__isnull=False).exclude(seen).order_by("-last_commit_at")
-    tables = list(fresh.select_related("order_look")[:count])
+    tables = list(fresh.select_related("order_look")[:TABLES_A_LOOK])
     for table in tables:
         _look_at(table)
     return len(tables)

@@ -243,13 +243,13 @@ def find_unknown_outcomes(request: AttentionRequest, days: int) -> FoundItems:
     """Find jobs whose commit may have landed, unless they ran again."""
     since = request.now - timedelta(days=days)
     jobs = _select_failed_jobs(request).filter(error_code=OUTCOME_UNKNOWN, finished_at__gte=since)
-    return _find_jobs(request, Condition.OUTCOME_UNKNOWN, jobs, "finished_at")
+    return _find_jobs(request, Condition.OUTCOME_UNKNOWN, jobs)
 
 
 def find_stopped_streams(request: AttentionRequest, days: int) -> FoundItems:
     """Find streams that ended in an error and were not started again."""
     jobs = select_stopped_streams(visible_jobs(request.user), request.now - timedelta(days=days))
-    return _find_jobs(request, Condition.STREAM_STOPPED, jobs, "finished_at")
+    return _find_jobs(request, Condition.STREAM_STOPPED, jobs)
 
 
 def find_failed_jobs(request: AttentionRequest, hours: int) -> FoundItems:
@@ -376,19 +376,17 @@ def _select_failed_jobs(request: AttentionRequest) -> QuerySet[Job]:
     return visible_jobs(request.user).filter(~Exists(again), state=Job.State.FAILED)
 
 
-def _find_jobs(
-    request: AttentionRequest, condition: Condition, jobs: QuerySet[Job], began: str
-) -> FoundItems:
+def _find_jobs(request: AttentionRequest, condition: Condition, jobs: QuerySet[Job]) -> FoundItems:
     """Find one item for each job, the latest first."""
     reader = Reader(request.user)
-    told = request.exclude_muted(condition, jobs, "table").order_by(f"-{began}")
+    told = request.exclude_muted(condition, jobs, "table").order_by("-finished_at")
     first, count = request.first_of(told.select_related("table").only(*_SHOWN_FIELDS))
     items = [
         AttentionItem(
             condition=condition,
             table=job.table,
             job=redact_job(job, reader),
-            since=getattr(job, began),
+            since=job.finished_at,
         )
         for job in first
     ]

@@ -81,11 +81,9 @@ class StatementEffect:
     parameters: Mapping[str, str] | None = None
 
 
-def build_current(
-    statement: Statement, sample_table: SampleTable, name: str = "current"
-) -> CurrentTransaction:
+def build_current(statement: Statement, sample_table: SampleTable) -> CurrentTransaction:
     """Build the statement as a transaction trying to commit."""
-    effect, setting = _effect(statement, sample_table, name), sample_table.setting
+    effect, setting = _effect(statement, sample_table, "current"), sample_table.setting
     base, of_command = setting.scope, statement.obstacle
     return CurrentTransaction(
         table="t",

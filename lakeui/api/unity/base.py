@@ -130,23 +130,19 @@ class UnityView(APIView):
             note_published(managed, published)
 
     def answer_page(
-        self,
-        rows: QuerySet[_Row],
-        named: str,
-        show: Callable[[_Row], Mapping[str, Any]],
-        field: str = "name",
+        self, rows: QuerySet[_Row], named: str, show: Callable[[_Row], Mapping[str, Any]]
     ) -> Response:
-        """Answer with one page of rows in the order of a unique field."""
+        """Answer with one page of rows in the order of their unique names."""
         parameters = self.request.query_params
         after, text = parameters.get("page_token", ""), parameters.get("max_results") or "0"
         if not text.isascii() or not text.isdigit() or len(text) > 9:
             raise UnityError(INVALID, "max_results must be a number.")
         most = min(int(text) or _PAGE, _PAGE)
-        ordered = rows.order_by(field).filter(**{f"{field}__gt": after} if after else {})
+        ordered = rows.order_by("name").filter(**{"name__gt": after} if after else {})
         page = list(ordered[: most + 1])
         body: dict[str, Any] = {named: [show(row) for row in page[:most]], "next_page_token": None}
         if len(page) > most:
-            body["next_page_token"] = str(getattr(page[most - 1], field))
+            body["next_page_token"] = str(page[most - 1].name)  # type: ignore[attr-defined]
         return Response(body)
 
     def _origin(self) -> CommitOrigin:
