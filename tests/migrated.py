@@ -23,6 +23,17 @@ def share_with_children(home: Path) -> None:
     os.environ.setdefault(_OF_THIS_RUN, str(home / "migrated.sqlite3"))
 
 
+def copy_for_process(target: Path) -> str:
+    """Copy a migrated SQLite database there, for a process of its own; return its URL.
+
+    The test's database must be set up (fixture `django_db_setup`).
+    """
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.copyfile(os.environ[_OF_THIS_RUN], target)
+    target.chmod(0o600)
+    return f"sqlite:///{target}"
+
+
 def set_up_databases() -> list[Any]:
     """The test's databases, migrated; `teardown_databases` takes what is returned."""
     if connection.vendor != "sqlite":

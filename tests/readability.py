@@ -8,6 +8,7 @@ is one measure; `tests/test_names.py` checks names by the rules that are measure
 
 import argparse
 import ast
+import gc
 import json
 import re
 import subprocess
@@ -277,11 +278,17 @@ def trees(*houses: str) -> tuple[tuple[str, ast.Module], ...]:
 
 @cache
 def _trees_of(house: str) -> tuple[tuple[str, ast.Module], ...]:
-    return tuple(
-        (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8")))
-        for path in sorted((ROOT / house).rglob("*.py"))
-        if "migrations" not in path.parts
-    )
+    """Parse without garbage collection, which would take two thirds of the time."""
+    gc.disable()
+    try:
+        return tuple(
+            (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8")))
+            for path in sorted((ROOT / house).rglob("*.py"))
+            if "migrations" not in path.parts
+        )
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def _definitions(

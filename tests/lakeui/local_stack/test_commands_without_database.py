@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lakeui.catalog.log_writer import new_table
+from tests.migrated import copy_for_process
 from tests.ports import dead_port
 from tests.services import wait_until
 from tests.shares import share
@@ -79,12 +80,14 @@ def test_settings_that_are_wrong_are_told_in_a_line(tmp_path):
     assert lines[0].startswith("CommandError: SECRET_KEY is missing")
 
 
-def test_a_wait_for_a_job_ends_with_the_database_but_the_job_does_not(tmp_path, dead):
+def test_a_wait_for_a_job_ends_with_the_database_but_the_job_does_not(
+    tmp_path, dead, django_db_setup
+):
     new_table(tmp_path / "orders")
     broker = {"BROKER_URL": f"redis://{dead.partition('@')[2].removesuffix('lake')}0"}
-    place = str(tmp_path / "orders")
-    for command in (["migrate", "-v0"], ["register", place, "--name", "orders"]):
-        assert outcome(start(command, tmp_path, **broker))[0] == 0
+    copy_for_process(tmp_path / "lakeui.sqlite3")
+    register = ["register", str(tmp_path / "orders"), "--name", "orders"]
+    assert outcome(start(register, tmp_path, **broker))[0] == 0
     waiting = start(["job", "OPTIMIZE orders", "--wait"], tmp_path, **broker)
     with closing(sqlite3.connect(tmp_path / "lakeui.sqlite3", timeout=30)) as database:
 

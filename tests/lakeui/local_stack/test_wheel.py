@@ -14,6 +14,7 @@ from email import message_from_bytes
 import pytest
 from packaging.requirements import Requirement
 
+from tests.migrated import copy_for_process
 from tests.services import ROOT
 
 EXTRAS = ("", "bench", "client", "lineage", "server", "spark", "test", "tracing")
@@ -21,8 +22,10 @@ IGNORED = shutil.ignore_patterns("__pycache__")
 PROGRAM = """
 import django
 django.setup()
+from django.core.management import call_command
 from django.test import Client
 import lakeui
+call_command("collectstatic", interactive=False, verbosity=0)
 client = Client(headers={"host": "localhost"})
 places = ("/livez", "/readyz", "/login/", "/api/v1/schema/", "/static/tokens.css")
 print(lakeui.__file__, *(client.get(place).status_code for place in places))
@@ -36,8 +39,12 @@ def names_needed(metadata, extra):
     return {one.name for one in needed if not one.marker or one.marker.evaluate({"extra": extra})}
 
 
+def migrations_below(place):
+    return {path.relative_to(place) for path in (place / "lakeui").rglob("migrations/*.py")}
+
+
 @pytest.mark.timeout(180)
-def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path):
+def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path, django_db_setup):
     def run(*command, **environment):
         done = subprocess.run(  # noqa: S603 - this interpreter, programs of ours
             [sys.executable, *command],
@@ -76,13 +83,13 @@ def test_the_wheel_runs_its_commands_and_pages_away_from_the_checkout(tmp_path):
         "PYTHONPATH": str(site),
         "HOME": str(tmp_path),
         "SECRET_KEY": "only for this test, and long enough to be taken for one",
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'lakeui.sqlite3'}",
+        "DATABASE_URL": copy_for_process(tmp_path / "lakeui.sqlite3"),
         "BROKER_URL": "memory://",
         "ALLOWED_HOSTS": "localhost",
         "DJANGO_SETTINGS_MODULE": "lakeui.settings",
     }
-    run("-m", "lakeui", "migrate", "--verbosity", "0", **given)
-    run("-m", "lakeui", "collectstatic", "--noinput", "--verbosity", "0", **given)
-    assert (tmp_path / ".lakeui" / "static" / "tokens.css").is_file()
+    run("-m", "lakeui", "migrate", "--check", **given)
+    assert migrations_below(site) == migrations_below(ROOT)
     answers = run("-c", PROGRAM, **given).split()[-6:]
+    assert (tmp_path / ".lakeui" / "static" / "tokens.css").is_file()
     assert answers == [str(site / "lakeui" / "__init__.py"), *["200"] * 5]
