@@ -126,13 +126,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Run Spark tests in two processes, so that only two JVMs warm up; start the slowest tests first.
+    """Run Spark tests first, in two processes, so that only two JVMs warm up; then the slowest tests.
 
     A run on another database keeps only the tests that use a database, and the first case of each.
 
     Each other group (`xdist_group`) also has one process, and its module starts its services once.
-    Tests that share the test's database stay in Django's order. xdist 3.8 writes its groups where
-    pytest 9.2 no longer looks: this writes them where both look.
+    So do the tests of a file that have no time limit of their own: xdist takes as long to hand out
+    ten thousand tests one by one as to run half of them. Tests that share the test's database stay in
+    Django's order. xdist 3.8 writes its groups where pytest 9.2 no longer looks: this writes them
+    where both look.
     """
     yield
     if "TEST_DATABASE_URL" in os.environ:
@@ -143,12 +145,18 @@ def pytest_collection_modifyitems(
         turns = {
             path: turn % 2 for turn, path in enumerate(dict.fromkeys(i.path for i in on_spark))
         }
+        items.sort(key=lambda item: "spark" in _fixtures_of(item), reverse=True)
         for item in items:
             group = item.get_closest_marker("xdist_group")
             if "spark" in _fixtures_of(item):
                 item._id = item.id.parse(f"{item.nodeid}@spark{turns[item.path]}")
             elif group is not None:
                 item._id = item.id.parse(f"{item.nodeid}@{group.args[0]}")
+            elif item.get_closest_marker("timeout") is None:
+                kind = "transactional" if _empties_database(item) else "tests"
+                item._id = item.id.parse(
+                    f"{item.nodeid}@{kind} of {item.path.parent.name} {item.path.stem}"
+                )
 
 
 def _seconds_given(item: pytest.Item) -> float:
@@ -156,11 +164,15 @@ def _seconds_given(item: pytest.Item) -> float:
 
     A test that empties the database stays behind the tests that need its contents.
     """
-    limit, database = item.get_closest_marker("timeout"), item.get_closest_marker("django_db")
-    empties = "transactional_db" in _fixtures_of(item) or (database and database.kwargs)
-    if limit is None or empties or "spark" in _fixtures_of(item):
+    limit = item.get_closest_marker("timeout")
+    if limit is None or _empties_database(item) or "spark" in _fixtures_of(item):
         return 0
     return float(limit.args[0])
+
+
+def _empties_database(item: pytest.Item) -> bool:
+    database = item.get_closest_marker("django_db")
+    return "transactional_db" in _fixtures_of(item) or bool(database and database.kwargs)
 
 
 def _uses_database(item: pytest.Item) -> bool:
