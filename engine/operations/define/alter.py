@@ -81,7 +81,6 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     Raises:
         FieldExistsError: a name is taken.
         AddedRuleError: a column is NOT NULL, generated or has a default.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
@@ -104,7 +103,6 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
 
     Raises:
         InvalidSchemaError: no column mapping, or a rule or the layout uses a column.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
@@ -133,7 +131,6 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
 
     Raises:
         InvalidSchemaError: no column mapping, a name already taken, or a rule uses the column.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
@@ -156,7 +153,6 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     Raises:
         ColumnTypeChangeError: the new type is not wider, or type widening is not enabled.
         InvariantViolationError: NOT NULL is requested and a row is null.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)

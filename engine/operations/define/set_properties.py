@@ -84,7 +84,6 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
 
     Raises:
         InvalidPropertyError: an unknown `delta.` property, or a value it cannot take.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     validate_properties(command.properties)
     _refuse_managed(command.properties)
@@ -119,7 +118,6 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
 
     Raises:
         InvalidPropertyError: a property is not set, without IF EXISTS.
-        MetadataChangedException: a concurrent commit changed the metadata.
     """
     _refuse_managed(dict.fromkeys(command.keys, ""))
     txn = execution.begin()

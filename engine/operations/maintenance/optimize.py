@@ -89,7 +89,6 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     Raises:
         RequestError: the condition names columns other than partition columns, or the request
             contradicts the table's clustering.
-        ConflictError: a concurrent commit rewrote the same files.
     """
     snapshot = execution.table.snapshot()
     _check_order(command, snapshot)
@@ -324,7 +323,6 @@ def rewrite_ordered(
 
     Raises:
         RequestError: a column is a partition column or has no order.
-        ConflictError: a concurrent commit rewrote the same files.
     """
     names = command.zorder_by or snapshot.clustering_columns
     paths = (

@@ -38,7 +38,6 @@ def reorg(command: Reorg, execution: Execution) -> OperationResult:
     Raises:
         RequestError: the condition names columns other than partition columns, or the upgrade is
             not possible.
-        ConflictError: a concurrent commit rewrote the same files.
     """
     if command.upgrade_uniform is not None:
         return upgrade_uniform(command, execution)
@@ -57,8 +56,6 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
 
     Raises:
         RequestError: the version is not 2, or Iceberg has no type for a column.
-        MetadataChangedException: a concurrent commit changed the metadata.
-        ConflictError: a concurrent commit rewrote the same files.
     """
     if command.upgrade_uniform != COMPAT_VERSION:
         msg = (

@@ -164,7 +164,6 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     Raises:
         MultipleSourceRowsError: two source rows would change one target row.
         InvariantViolationError: a row would break a rule of the table.
-        ConflictError: a concurrent commit won.
     """
     started = monotonic()
     txn = execution.begin(operation="MERGE")

@@ -30,7 +30,6 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
 
     Raises:
         AppendOnlyError: the table only grows.
-        ConflictError: a concurrent commit won.
     """
     started = monotonic()
     txn = execution.begin(operation="DELETE")
@@ -124,7 +123,6 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
 
     Raises:
         AppendOnlyError: the table only grows.
-        ConflictError: a concurrent commit won.
     """
     started = monotonic()
     txn = execution.begin()

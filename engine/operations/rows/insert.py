@@ -128,7 +128,6 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
     Raises:
         AppendOnlyError: the table is append-only.
         SchemaMismatchError, BadRowsError, InvariantViolationError: the data does not fit.
-        ConflictError: a concurrent commit won.
     """
     txn = execution.begin(operation="WRITE")
     snapshot = execution.snapshot_of(txn)

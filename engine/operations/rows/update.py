@@ -65,7 +65,6 @@ def update(command: Update, execution: Execution) -> OperationResult:
     Raises:
         SchemaMismatchError: a column cannot store its new value.
         InvariantViolationError: a new row breaks a rule of the table.
-        ConflictError: a concurrent commit won.
     """
     started = monotonic()
     txn = execution.begin(operation="UPDATE")
