@@ -214,10 +214,7 @@ class Catalog(Protocol):
     ) -> None:
         """Ratify a staged commit as the version after the latest.
 
-        Args:
-            table: the table.
-            proposal: the staged commit.
-            published_version: the version up to which the caller knows all to be published.
+        `published_version` is the version up to which the caller knows all to be published.
 
         Raises:
             VersionTakenError: the catalog has ratified this version already.
@@ -250,10 +247,6 @@ class Catalog(Protocol):
 
     def register_table(self, staged: CatalogTable, first: ProposedCommit) -> None:
         """Give a staged table its name, once its version 0 is in its log.
-
-        Args:
-            staged: the answer of `stage_table`.
-            first: the definition and the time of version 0.
 
         Raises:
             TableExistsError: the catalog has a table of this name.
@@ -325,10 +318,7 @@ def check_staged_commit(store: Store, commit: RatifiedCommit) -> ProposedCommit:
 def publish_commit(store: Store, commit: RatifiedCommit, catalog: str) -> None:
     """Copy a ratified commit into the log, unless it is there; its staged file may be gone then.
 
-    Args:
-        store: the plain store of the table's location.
-        commit: the commit.
-        catalog: the catalog's name, for messages.
+    `store` is the plain store of the table's location, `catalog` the catalog's name for messages.
 
     Raises:
         MalformedLogError: the log has another commit of its version.

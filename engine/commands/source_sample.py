@@ -110,10 +110,7 @@ class FileSample:
 def sample_file(source: FileSource, path: Path, chosen: Mapping[str, str]) -> FileSample:
     """Preview a local file.
 
-    Args:
-        source: its format and options.
-        path: its path.
-        chosen: types by column, as text; the others are inferred.
+    `chosen` are types by column, as text; the others are inferred.
 
     Raises:
         RequestError: it cannot be read; `field` names the part of the request.

@@ -69,9 +69,7 @@ def is_cast_by_zone(data: DataType, table: DataType) -> bool:
 def cast_by_zone(data: DataType, table: DataType) -> DataType:
     """Return the type of values after casts dependent on the session's time zone, at any depth.
 
-    Args:
-        data: the type of the values; its other parts stay unchanged.
-        table: the type of the target column.
+    `table` is the type of the target column. Other parts of `data` stay unchanged.
     """
     match data, table:
         case StructType(), StructType():

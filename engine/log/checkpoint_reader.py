@@ -147,11 +147,8 @@ _LONGEST = 512
 def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str) -> pa.Table:
     """Return the live files of a state, each once.
 
-    Args:
-        files: the rows of its adds.
-        tombstones: the rows of its removes.
-        path: the log file with the state.
-        remedy: the remedy for a contradiction.
+    `files` and `tombstones` are the rows of its adds and removes, `path` the log file with the
+    state, and `remedy` that of a contradiction.
 
     Raises:
         MalformedLogError: a file is both live and removed, or two rows of it differ.

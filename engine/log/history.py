@@ -51,10 +51,7 @@ def iter_history(
     A commit without `commitInfo` yields one with only these two. The timestamp is the version's, as
     used by `version_at`.
 
-    Args:
-        store: the table's store.
-        limit: the maximum number of commits.
-        known_version: an existing version: a limited history then needs no listing of earlier ones.
+    With `known_version`, an existing version, a limited history needs no listing of earlier ones.
 
     Raises:
         TableNotFoundError: there is no log.

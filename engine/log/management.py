@@ -57,9 +57,7 @@ def permits(store: Store, operation: str) -> bool:
 def check_permitted(store: Store, operation: str) -> None:
     """Refuse maintenance that the table's catalog does not permit; other operations pass.
 
-    Args:
-        store: the table's store.
-        operation: a name in the log (VACUUM START), or `LOG_CLEANUP`.
+    `operation` is a name in the log (VACUUM START), or `LOG_CLEANUP`.
 
     Raises:
         CatalogOperationError: names the catalog and the operation.
@@ -109,11 +107,8 @@ def check_terms(
 ) -> None:
     """Check that a commit leaves a managed table managed, and a plain one plain.
 
-    Args:
-        store: the table's store.
-        protocol: the protocol after the commit.
-        configuration: the table properties after the commit.
-        earlier: the properties before it, None if it creates the table.
+    `protocol` and `configuration` are those after the commit. `earlier` are the properties before
+    it, None if it creates the table.
 
     Raises:
         CatalogDependencyError: the table would become managed or plain, or lose its in-commit

@@ -108,10 +108,7 @@ def list_segment(
 
     `_last_checkpoint` is a hint: it may be absent, stale or damaged.
 
-    Args:
-        store: the table's store.
-        version: the requested version.
-        checkpoint_before: use only checkpoints before this version, because it is unreadable.
+    With `checkpoint_before`, use only checkpoints before this version, because it is unreadable.
 
     Raises:
         TableNotFoundError: there is no log.

@@ -109,10 +109,7 @@ def resolve_in_script(own: DeltaTable, resolve: Resolve | None) -> Resolve:
 def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> OperationResult:
     """Do the steps of a script.
 
-    Args:
-        script: the steps.
-        perform: does one.
-        names: the tables of the steps, as people know them.
+    `perform` does a step. `names` are the tables of the steps, as people know them.
 
     Raises:
         ScriptError: a step failed; those before it have committed.

@@ -58,10 +58,8 @@ def batch_writer(
     Unlike the sink `lake`, Spark checks and completes the rows: identity columns are numbered,
     values are cast, and all table rules known to the append command apply.
 
-    Args:
-        table: the target.
-        query_id: the query owning the progress; by default the id in its checkpoint.
-        merge_schema: add columns of the rows missing from the table.
+    `query_id` owns the progress; by default it is the id in the query's checkpoint. `merge_schema`
+    adds columns of the rows missing from the table.
     """
 
     def write_batch(frame: DataFrame, batch_id: int) -> None:

@@ -108,11 +108,7 @@ def write_rows(
 ) -> WriteOutput:
     """Write rows under a table's terms, without staging them.
 
-    Args:
-        execution: the run.
-        terms: the table's terms.
-        rows: the rows.
-        must: a condition every row must satisfy as stored in the table (replaceWhere).
+    Every row must satisfy the condition `must` as stored in the table (replaceWhere).
 
     Raises:
         SchemaMismatchError: the table does not take a column or its type.

@@ -110,10 +110,7 @@ def check_readable(table: str, protocol: Protocol) -> None:
 def check_writable(table: str, protocol: Protocol, schema: StructType | None = None) -> None:
     """Refuse a table with requirements this engine cannot meet when writing.
 
-    Args:
-        table: its name for messages.
-        protocol: its protocol.
-        schema: its columns: a feature of a type without columns needs no support.
+    `table` is its name for messages. A feature of a type without columns needs no support.
 
     Raises:
         UnsupportedFeatureError: names the features, or the writer version.

@@ -39,10 +39,8 @@ _LINKS, _LINK_CHARS = 6, 8_000
 def reporting(*, table: str, operation: str = "", statement: str = "") -> "ConflictReports":
     """Return a context manager and decorator for reporting conflicts of other engines.
 
-    Args:
-        table: its name in the dashboard, or its location.
-        operation: the block's operation, as the log names it: MERGE.
-        statement: its SQL, if any.
+    `table` is its name in the dashboard, or its location; `operation` the block's operation, as the
+    log names it: MERGE; `statement` its SQL, if any.
     """
     return ConflictReports(table, operation, statement)
 

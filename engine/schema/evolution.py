@@ -60,10 +60,7 @@ def select_source_columns(
 ) -> StructType:
     """Select the columns of a MERGE's source its target must have, as delta-spark does.
 
-    Args:
-        source: the source's columns.
-        assigned: the assigned paths of all clauses, in lower case.
-        takes_all: whether a clause sets `*`.
+    `assigned` are the assigned paths of all clauses, in lower case. `takes_all`: a clause sets `*`.
     """
     return _select_fields(source, (), assigned, takes_all)
 

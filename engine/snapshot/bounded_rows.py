@@ -61,11 +61,7 @@ def iter_bounded(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some columns in batches limited by rows and decoded bytes.
 
-    Args:
-        parquet: a file whose `dictionary_paths` are read as dictionaries.
-        names: top-level columns.
-        batch_rows: the maximum number of rows per batch.
-        batch_bytes: the maximum decoded bytes per batch.
+    `parquet` reads its `dictionary_paths` as dictionaries. `names` are top-level columns.
 
     Raises:
         CellLimitError: a row, or the data to decompress before it, exceeds `batch_bytes`.

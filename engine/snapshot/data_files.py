@@ -140,10 +140,7 @@ def read_sizes(store: Store, places: Sequence[ResolvedPath], neighbor_count: int
     A reader with too small a size loses rows. Links of local files are checked, for readers that
     follow them.
 
-    Args:
-        store: the table's store.
-        places: the locations of the files.
-        neighbor_count: the known number of other files below the table.
+    `neighbor_count` is the known number of other files below the table.
 
     Raises:
         PathOutsideRootError: a symbolic link leads out of its root.

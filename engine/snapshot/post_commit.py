@@ -30,11 +30,7 @@ def run_post_commit(
     a compaction every `delta.logCompactionInterval` ones, if that is set and no checkpoint is due.
     Nothing is raised: failures are logged, and the next due commit tries again.
 
-    Args:
-        store: the table's store.
-        committed_version: the version just committed.
-        previous: an earlier snapshot to read on from, if any.
-        now_ms: wall time.
+    `previous` is an earlier snapshot to read on from, if any.
     """
     is_due = _is_due(committed_version, previous)
     if previous is None and committed_version > 0 and not is_due:

@@ -61,11 +61,8 @@ def read_file(
 ) -> pa.Table:
     """Read the live rows of one file in the table's schema.
 
-    Args:
-        table: the snapshot with the file.
-        add: the file.
-        columns: logical names of the columns to read; all by default.
-        with_positions: add `__row_index`, the physical position of each row in the file.
+    `columns` are logical names, all by default. `with_positions` adds `__row_index`, the physical
+    position of each row in the file.
 
     Raises:
         DataFileError: the file or its deletion vector is missing or damaged.

@@ -92,13 +92,8 @@ def compare_rows(
 ) -> RowDifference:
     """Compare the rows of two versions.
 
-    Args:
-        table: the table.
-        older_version: the earlier version.
-        newer_version: the later version.
-        keys: columns identifying a row: removed and added rows with equal keys are one changed row.
-        condition: a filter on rows; a changed row is shown if it matches before or after.
-        limits: the reading limits.
+    `keys` identify a row: removed and added rows with equal keys are one changed row. A changed row
+    is shown if it matches `condition` before or after.
 
     Raises:
         VersionNotFoundError: the log no longer has one of the versions.

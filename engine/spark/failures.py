@@ -293,9 +293,7 @@ def translate_spark_errors(where: str) -> Iterator[None]:
 def spark_failure(error: BaseException, where: str) -> EngineError:
     """Return a Spark failure as the engine's error, with its chain of causes in `causes`.
 
-    Args:
-        error: Spark's exception, one of `SPARK_ERRORS`.
-        where: the affected table.
+    `error` is one of `SPARK_ERRORS`, `where` the affected table.
 
     Returns:
         The error of a row check, or the engine's own error on an executor, as it was raised; else

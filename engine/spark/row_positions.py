@@ -109,10 +109,7 @@ def delete_and_take(
 ) -> tuple[list[FileDeletion], pa.Table | None]:
     """Delete positions in few files (`is_one_task`), as `delete_positions` does; take columns.
 
-    Args:
-        matches: FILE and ROW, and columns beside them.
-        table: the files' location.
-        files: the files that FILE counts.
+    `matches` has FILE, which counts `files`, ROW, and columns beside them.
 
     Returns:
         The deletions, and the columns beside, of every row; None if these are large.

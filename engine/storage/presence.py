@@ -66,10 +66,8 @@ def _iter_noted(files: Iterable[Item], note: Callable[[int], object]) -> Iterato
 def find_missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0) -> list[str]:
     """Return the missing files, sorted.
 
-    Args:
-        store: the table's store.
-        paths: decoded, relative to the root.
-        neighbor_count: the known number of other files below the root.
+    `paths` are decoded, and relative to the root. `neighbor_count` is the known number of other
+    files below it.
 
     Raises:
         StorageError: the store did not answer.

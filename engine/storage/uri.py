@@ -162,10 +162,8 @@ def resolve_log_path(
 ) -> ResolvedPath:
     """Resolve a path of the log.
 
-    Args:
-        root: the table's root, normalized.
-        path_in_log: percent-encoded; relative to the root, absolute, or a URL.
-        allowed_roots: other readable locations.
+    `root` is normalized, `path_in_log` percent-encoded: relative to the root, absolute, or a URL.
+    `allowed_roots` are other readable locations.
 
     Raises:
         PathOutsideRootError: it leads out of the table and of every allowed root.

@@ -79,10 +79,7 @@ def check_in_place(store: Store, read: TableState, validated: Tip | None = None)
     cleaned away, or has no commit info, the files of the read version in the current log are
     compared.
 
-    Args:
-        store: the table's store.
-        read: the read version.
-        validated: the last winning commit, None if there is none.
+    `validated` is the last winning commit after the version read; None if there is none.
 
     Returns:
         The current tip of the later of the two, None if it is gone.
@@ -107,10 +104,7 @@ def check_in_place(store: Store, read: TableState, validated: Tip | None = None)
 def check_landed(store: Store, committed_version: int, before: Tip | None = None) -> None:
     """Check that a commit just written continues the log and fills no gap left by cleanup.
 
-    Args:
-        store: the table's store.
-        committed_version: the version just written.
-        before: the tip of the preceding version just before the write.
+    `before` is the tip of the preceding version just before the write.
 
     Raises:
         CommitOutcomeUnknownError: the log was cleaned past this version meanwhile, or is another's.

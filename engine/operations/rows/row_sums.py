@@ -39,11 +39,8 @@ def check_rewritten(
 ) -> None:
     """Check that the written files hold exactly the remaining and the new rows.
 
-    Args:
-        snapshot: the version read.
-        gone: the rows deleted from its files.
-        written_rows: the number of rows in the new files.
-        new_rows: new images and inserted rows; None if every deleted row has an image.
+    `gone` are the rows deleted from the files of the snapshot. `new_rows` counts new images and
+    inserted rows; None if every deleted row has an image.
 
     Raises:
         RowSumError: they do not.
