@@ -338,6 +338,19 @@ def test_what_destroys_is_run_again_by_the_name_of_the_table(client_for, lake):
     assert Job.objects.filter(retry_of=done).exists()
 
 
+def test_what_destroys_no_history_is_run_again_without_a_name_and_a_warning_of_loss(
+    client_for, lake
+):
+    titles = {"delete": "Rows of the table change.", "vacuum": "Older versions can then no longer"}
+    for kind, title in titles.items():
+        parameters = {"where": "order_id = 1"} if kind == "delete" else {}
+        done = make_job(lake.table, kind, parameters=parameters)
+        body = client_for("owner").get(f"/jobs/{done.pk}/").content.decode()
+        assert title in body
+        assert "history may be lost" not in body
+        assert 'name="confirm"' not in body
+
+
 def test_a_dry_run_is_run_again_without_a_name_and_has_no_forecast(client_for, lake):
     client = client_for("owner")
     done = make_job(lake.table, "delete", parameters={"where": "order_id = 1"}, dry_run=True)
