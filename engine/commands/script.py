@@ -24,7 +24,7 @@ class Script(Command):
     label: ClassVar[str] = "Script"
     help: ClassVar[str] = (
         "Run several statements in order. Each has its own commit. Two scripts that DELETE a "
-        "key and then INSERT it can both insert it: use MERGE if keys must be unique."
+        "key and then INSERT it can both insert it: use MERGE, or BEGIN ATOMIC …; END."
     )
     is_atomic: ClassVar[bool] = False
     steps: tuple[Command, ...] = parameter(
