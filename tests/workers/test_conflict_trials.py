@@ -68,6 +68,14 @@ def test_deletion_vectors_help_only_where_the_rows_are_others(lake, broker, pers
     assert answer.would_have_landed is True
 
 
+def test_a_transaction_is_tried_as_a_whole(lake, broker, person, reader):
+    text = "; ".join(("BEGIN ATOMIC " + APART, "DELETE FROM t WHERE n = 7 AND id = 3", "END"))
+    conflict = create_aborted_job(str(lake / "lake/orders"), person, text)
+    trials = _try_fixes(conflict, reader)
+    verdicts = {fix: trials.answers[fix]["verdict"] for fix in ("as_it_was", "deletion_vectors")}
+    assert verdicts == {"as_it_was": "conflict", "deletion_vectors": "resolved"}
+
+
 def test_an_answer_to_who_asked_before_takes_nobodys_place(
     lake, broker, person, reader, monkeypatch
 ):

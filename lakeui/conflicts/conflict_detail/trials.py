@@ -279,7 +279,7 @@ def _job_command(job: Job) -> Command | None:
         command = command_of(job)
     except (EngineError, TypeError):
         return None
-    return None if isinstance(command, Script) else command
+    return _if_one_commit(command)
 
 
 def _parse_single_command(text: str) -> Command | None:
@@ -287,4 +287,9 @@ def _parse_single_command(text: str) -> Command | None:
         command = parse_statement(text) if text else None
     except EngineError:
         return None
-    return None if isinstance(command, Script) else command
+    return None if command is None else _if_one_commit(command)
+
+
+def _if_one_commit(command: Command) -> Command | None:
+    """Return the command unless its steps commit one by one."""
+    return None if isinstance(command, Script) and not command.is_atomic else command
