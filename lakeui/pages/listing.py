@@ -70,11 +70,7 @@ class ListPage:
         paginator = Paginator(self.rows, self.page_size)
         if self.known_total is not None:
             paginator.count = self.known_total  # a cached property there
-        try:
-            return paginator.page(self._request.GET.get("page", 1))
-        except (EmptyPage, PageNotAnInteger) as error:
-            msg = "This page of the list does not exist."
-            raise Http404(msg) from error
+        return find_page(self._request, paginator)
 
     @property
     def total(self) -> int:
@@ -182,3 +178,12 @@ def one_table(request: HttpRequest) -> Table | None:
     if is_row_id(text):
         return visible.filter(pk=int(text)).first()
     return visible.filter(name=text).first()
+
+
+def find_page(request: HttpRequest, paginator: "Paginator[Any]") -> Page[Any]:
+    """Return the page that the address names, by default the first; raise `Http404` for no page."""
+    try:
+        return paginator.page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "This page of the list does not exist."
+        raise Http404(msg) from error

@@ -17,7 +17,13 @@ from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.rows.arrow_changes import Images, write_in_process
 from engine.operations.rows.dry_run_counts import plan_of_matches
-from engine.operations.rows.row_deletion import MATCH, RowDeletion, find_rows, mark_rows
+from engine.operations.rows.row_deletion import (
+    MATCH,
+    RowDeletion,
+    find_rows,
+    mark_rows,
+    step_times,
+)
 from engine.operations.rows.row_sums import check_rewritten
 from engine.operations.write_rows import removal
 from engine.snapshot.snapshot import Snapshot
@@ -48,16 +54,9 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
     written, changes = rewrite_without(execution, snapshot, condition, gone)
     txn.stage(*written.adds, *changes)
     metrics: dict[str, int | str] = {
-        "numRemovedFiles": len(gone.removed),
-        "numRemovedBytes": sum(add.size for add in gone.removed),
-        "numAddedFiles": len(written.adds),
-        "numAddedBytes": written.size_bytes,
-        **gone.vector_metrics(),
-        "numAddedChangeFiles": len(changes),
+        **gone.metrics(written, changes),
         "numCopiedRows": written.rows,
-        "executionTimeMs": _ms(started, monotonic()),
-        "scanTimeMs": _ms(started, scanned),
-        "rewriteTimeMs": _ms(scanned, monotonic()),
+        **step_times(started, scanned),
     }
     if gone.rows is not None:
         metrics["numDeletedRows"] = gone.rows
@@ -112,10 +111,6 @@ def _rewrite_files(
             execution.wrote(changes)
     execution.wrote_in_words(written.adds)
     return written, changes
-
-
-def _ms(start: float, end: float) -> int:
-    return round((end - start) * 1000)
 
 
 def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noqa: ARG001

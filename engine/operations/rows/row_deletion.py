@@ -5,13 +5,14 @@ DELETE, UPDATE and MERGE share this. The numbers describing it are delta-spark's
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile
+from engine.actions.files import AddCDCFile, AddFile
 from engine.actions.statistics import loosen_bounds
 from engine.conflicts.decide.row_access import live_rows
 from engine.errors import CannotEvaluateError
@@ -43,6 +44,7 @@ from engine.spark.row_positions import (
 )
 from engine.spark.scan.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.table_files import TableFiles
+from engine.spark.write.writer import WriteOutput
 from engine.words import count_noun
 
 MATCH = "__lake_match"
@@ -88,6 +90,17 @@ class RowDeletion:
                 stats = loosen_bounds(file.add.stats, file.physical)
                 changes += [removal(file.add), replace_vector(file.add, file.vector, stats)]
         return changes
+
+    def metrics(self, written: WriteOutput, changes: Sequence[AddCDCFile]) -> dict[str, int]:
+        """Return the metrics of files removed, written and masked, as delta-spark does."""
+        return {
+            "numRemovedFiles": len(self.removed),
+            "numRemovedBytes": sum(add.size for add in self.removed),
+            "numAddedFiles": len(written.adds),
+            "numAddedBytes": written.size_bytes,
+            **self.vector_metrics(),
+            "numAddedChangeFiles": len(changes),
+        }
 
     def vector_metrics(self) -> dict[str, int]:
         """Return `numDeletionVectors…` as delta-spark does: an update is one removed, one added."""
@@ -289,3 +302,13 @@ def _live(files: Iterable[AddFile]) -> int | None:
     """Count the live rows of files; return None if the log has no counts."""
     counts = [live_rows(add) for add in files]
     return None if None in counts else sum(count or 0 for count in counts)
+
+
+def step_times(started: float, scanned: float) -> dict[str, int]:
+    """Return the metrics of time, for a write that ends now; both are monotonic seconds."""
+    now = monotonic()
+    return {
+        "executionTimeMs": round((now - started) * 1000),
+        "scanTimeMs": round((scanned - started) * 1000),
+        "rewriteTimeMs": round((now - scanned) * 1000),
+    }

@@ -28,6 +28,7 @@ from engine.operations.rows.row_deletion import (
     RowDeletion,
     find_rows,
     mark_rows,
+    step_times,
 )
 from engine.operations.rows.row_sums import check_images, check_rewritten
 from engine.snapshot.snapshot import Snapshot
@@ -94,17 +95,10 @@ def update(command: Update, execution: Execution) -> OperationResult:
     txn.stage(*written.adds, *changes)
     updated = gone.rows if gone.rows is not None else written.rows
     metrics: dict[str, int | str] = {
-        "numRemovedFiles": len(gone.removed),
-        "numRemovedBytes": sum(add.size for add in gone.removed),
-        "numAddedFiles": len(written.adds),
-        "numAddedBytes": written.size_bytes,
-        **gone.vector_metrics(),
-        "numAddedChangeFiles": len(changes),
+        **gone.metrics(written, changes),
         "numUpdatedRows": updated,
         "numCopiedRows": max(0, written.rows - updated),
-        "executionTimeMs": _ms(started, monotonic()),
-        "scanTimeMs": _ms(started, scanned),
-        "rewriteTimeMs": _ms(scanned, monotonic()),
+        **step_times(started, scanned),
     }
     predicate = [to_sql(condition)] if condition is not None else []
     result = execution.commit(txn, "UPDATE", {"predicate": predicate}, metrics)
@@ -271,7 +265,3 @@ def _changes(
         after.withColumn(CHANGE_TYPE, F.lit("update_postimage"))
     )
     return write_changes(both, execution.files_of(snapshot))
-
-
-def _ms(start: float, end: float) -> int:
-    return round((end - start) * 1000)

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -23,6 +23,7 @@ from lakeui.pages.charts.lanes import LaneStrip, draw_lanes, draw_strip
 from lakeui.pages.charts.swim import draw_swim_lane
 from lakeui.pages.exports import export
 from lakeui.pages.lane_window import ALL_SPANS, Window, elsewhere, filter_of, prefix, window_of
+from lakeui.pages.listing import find_page
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.tables.what_if import SPANS as WHAT_IF_SPANS
 
@@ -128,7 +129,7 @@ def _context(
         "others": other_settings(table, whole),
         "what_if_span": next(n for n in WHAT_IF_SPANS if n >= window.span),
         "strip": _strip(table, first_at, last_at, now),
-        "page": _page(request, _newest_first(data)),
+        "page": find_page(request, Paginator(_newest_first(data), _ROWS_A_PAGE)),
         "now": now,
         "picked_key": picked_key,
         "pick": prefix(request, "pick", ("page",)),
@@ -174,14 +175,6 @@ def _render_lane_sums(
 def _newest_first(data: SwimLane) -> list[LaneBar]:
     """Return bars latest first, running ones on top."""
     return [*data.running, *reversed(data.bars)]
-
-
-def _page(request: HttpRequest, rows: list[LaneBar]) -> Page[LaneBar]:
-    try:
-        return Paginator(rows, _ROWS_A_PAGE).page(request.GET.get("page", 1))
-    except (EmptyPage, PageNotAnInteger) as error:
-        msg = "This page of the list does not exist."
-        raise Http404(msg) from error
 
 
 def _commit_time_range(whole: SwimLane) -> tuple[datetime | None, datetime | None]:

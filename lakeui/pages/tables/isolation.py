@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -61,6 +61,7 @@ from lakeui.conflicts.statements.text import DELETE, INSERT, MERGE, UPDATE, stat
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.streams import streams_reading
 from lakeui.pages.exports import export
+from lakeui.pages.listing import find_page
 from lakeui.pages.table_head import table_head, visible_table
 
 RULE_TEXTS = {
@@ -261,7 +262,9 @@ def _pair_context(
         "caveat": APPEND_CAVEAT if _is_behind_append(cell) else "",
     }
     if request.GET.get("show") == OVERLAPS:
-        page = _page(request, latest_between(overlaps, current, winner, MAX_LISTED))
+        page = find_page(
+            request, Paginator(latest_between(overlaps, current, winner, MAX_LISTED), _PAGE_SIZE)
+        )
         context |= {"paged": page, "overlap_rows": _rows_of_page(table, page)}
     return context
 
@@ -282,17 +285,9 @@ def _order_context(
     if request.GET.get("show") != REORDERED:
         shown = out_of_order.versions[:_REORDERED_SHOWN]
         return context | {"out_of_order_rows": rows_of_versions(table, shown)}
-    page = _page(request, out_of_order.versions)
+    page = find_page(request, Paginator(out_of_order.versions, _PAGE_SIZE))
     rows = rows_of_versions(table, list(page.object_list))
     return context | {"out_of_order_rows": rows, "out_of_order_page": page}
-
-
-def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - Django's page
-    try:
-        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
-    except (EmptyPage, PageNotAnInteger) as error:
-        msg = "This page of the list does not exist."
-        raise Http404(msg) from error
 
 
 def _sums(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
@@ -25,6 +25,7 @@ from lakeui.conflicts.replay.overlaps import (
 from lakeui.conflicts.replay.recorded_history import latest_versions
 from lakeui.conflicts.replay.what_if import MAX_CONFLICTS
 from lakeui.pages.exports import export
+from lakeui.pages.listing import find_page
 from lakeui.pages.table_head import table_head, visible_table
 
 SPANS = (50, 100, 200)
@@ -92,7 +93,7 @@ def _context(
         "spans": SPANS,
         "bars": _bars(pairs[:_PAIRS_SHOWN]),
         "pair_count": len(pairs),
-        "page": _page(request, rows),
+        "page": find_page(request, Paginator(rows, _PAGE_SIZE)),
         "total": len(rows),
         "verdicts": Counter(str(overlap.verdict) for overlap in replayed.overlaps),
         "changes": sum(overlap.change != 0 for overlap in replayed.overlaps),
@@ -125,14 +126,6 @@ def _bars(pairs: Sequence[PairChange]) -> list[PairBar]:
     longest = max((max(pair.now, pair.then + pair.open) for pair in pairs), default=0) or 1
     share = 100 / longest
     return [PairBar(pair, pair.now * share, pair.then * share, pair.open * share) for pair in pairs]
-
-
-def _page(request: HttpRequest, rows: Sequence[ReplayedWrite]) -> Any:  # noqa: ANN401 - Django's page
-    try:
-        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
-    except (EmptyPage, PageNotAnInteger) as error:
-        msg = "This page of the list does not exist."
-        raise Http404(msg) from error
 
 
 def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
