@@ -156,13 +156,16 @@ def _options_of_statement(options: RunOptions, table: DeltaTable) -> RunOptions:
 
 def _resolve_once(resolve: Resolve | None, table: DeltaTable) -> Resolve:
     """Return the function that opens other tables, each read at one version by all statements."""
-    opened: dict[str, DeltaTable] = {}
+    by_name: dict[str, DeltaTable] = {}
+    pinned = [table]
 
     def open_pinned(name: str) -> DeltaTable:
-        if name not in opened:
-            other = open_location(name, table) if resolve is None else resolve(name)
-            opened[name] = table if is_same_place(other.uri, table.uri) else _PinnedTable(other)
-        return opened[name]
+        if name not in by_name:
+            opened = open_location(name, table) if resolve is None else resolve(name)
+            same = (known for known in pinned if is_same_place(known.uri, opened.uri))
+            by_name[name] = next(same, None) or _PinnedTable(opened)
+            pinned.append(by_name[name])
+        return by_name[name]
 
     return open_pinned
 
