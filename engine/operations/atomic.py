@@ -162,7 +162,7 @@ def _resolve_once(resolve: Resolve | None, table: DeltaTable) -> Resolve:
     def open_pinned(name: str) -> DeltaTable:
         if name not in by_name:
             opened = open_location(name, table) if resolve is None else resolve(name)
-            same = (known for known in pinned if is_same_place(known.uri, opened.uri))
+            same = (table for table in pinned if is_same_place(table.uri, opened.uri))
             by_name[name] = next(same, None) or _PinnedTable(opened)
             pinned.append(by_name[name])
         return by_name[name]
