@@ -98,7 +98,8 @@ def run_tests(python: Path, java_home: str) -> str:
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": str(python),
     }
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
+    options = ("-q", "-p", "no:cacheprovider", "--timeout", "300")  # no bytecode yet: slow at first
+    command = [str(python), "-m", "pytest", *options, *TESTS]
     done = subprocess.run(  # noqa: S603
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

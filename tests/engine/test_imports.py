@@ -20,8 +20,7 @@ def test_the_engine_imports_without_the_packages_of_the_server():
     ended = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", _IMPORT_ALL], capture_output=True, text=True, check=False
     )
-
-    assert ended.stderr == ""
+    assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) > 200
 
 
