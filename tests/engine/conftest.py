@@ -11,16 +11,11 @@ from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.other_engines import deltalake_rows, duckdb_rows
-from tests.shares import Run
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Yield one session for all tests: two cores, few partitions, interpreted expressions.
-
-    For a few rows, compiling an expression takes longer than evaluating it. `make stress` compiles,
-    and so do the tests' workers and programs that start a JVM of their own.
-    """
+    """Yield one session for all tests, with two cores and few partitions."""
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it speaks after the streams are closed
     scratch = tmp_path_factory.mktemp("spark")
     session = build_session(
@@ -28,7 +23,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         master="local[2]",
         settings={
             "spark.sql.shuffle.partitions": "2",
-            "spark.sql.codegen.factoryMode": "FALLBACK" if Run.is_hunt else "NO_CODEGEN",
             "spark.local.dir": str(scratch),
             "spark.driver.extraJavaOptions": "-Xms1200m -Xmn600m",  # the JVM starts with a sixth of that
         },

@@ -4,6 +4,7 @@ A newcomer reads the files to follow the request. `python -m tests.readability -
 counts.
 """
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -56,11 +57,13 @@ def count_costs() -> Iterator[Counter[str]]:
                 costs[COUNTED[code]] += 1
 
     with CaptureQueriesContext(connection) as queries:
+        logging.disable()  # lines of the log, which another test may have turned on
         sys.setprofile(note)
         try:
             yield costs
         finally:
             sys.setprofile(None)
+            logging.disable(logging.NOTSET)
     costs["queries"] = len(queries)
     files = sorted(path for path in touched if path.startswith(PRODUCT))
     costs["files"] = len(files)

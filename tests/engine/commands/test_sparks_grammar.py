@@ -16,7 +16,16 @@ from engine.commands.sources import RowsSource, TableSource
 from engine.commands.sql import parse_statement
 from tests.engine.commands.statements import UNDERSTOOD
 
-_OF_DELTA = {"optimize", "vacuum", "reorg", "restore", "clone", "alter_drop_feature", "script"}
+_OF_DELTA = {
+    "optimize",
+    "vacuum",
+    "reorg",
+    "restore",
+    "clone",
+    "alter_drop_feature",
+    "script",
+    "transaction",
+}
 _SAID = [
     command.statement()
     for command in (parse_statement(text) for text, kind, _ in UNDERSTOOD if kind not in _OF_DELTA)

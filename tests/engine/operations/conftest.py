@@ -1,6 +1,6 @@
 """Operations as statements: `do(sql)` on a table, with or without Spark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,15 @@ from engine.table import DeltaTable
 Do = Callable[..., OperationResult]
 IN_PROCESS = RunOptions().in_process_bytes
 """As `in_process_bytes` of `do`: rows that a test begins with need no Spark."""
+_COMPILING = "spark.sql.codegen.factoryMode"
+
+
+@pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """Let Spark interpret instead of compile: for a few rows, compiling is a tenth of the CPU time."""
+    spark.conf.set(_COMPILING, "NO_CODEGEN")
+    yield spark
+    spark.conf.unset(_COMPILING)
 
 
 @pytest.fixture
