@@ -315,19 +315,34 @@ def check_staged_commit(store: Store, commit: RatifiedCommit) -> ProposedCommit:
     return proposal
 
 
+def read_ratified(store: Store, commit: RatifiedCommit) -> bytes:
+    """Read a ratified commit from its staged file, which must have its size.
+
+    Raises:
+        MalformedLogError: the file was replaced after it was ratified.
+        FileMissingError: it was deleted.
+    """
+    data = store.read(commit.path)
+    if len(data) != commit.size_bytes:
+        what = f"{commit.path} of {store.root} has {len(data)} bytes, not the {commit.size_bytes} "
+        what += "that were ratified."
+        raise MalformedLogError(what, "Restore it from a backup of the lake.")
+    return data
+
+
 def publish_commit(store: Store, commit: RatifiedCommit, catalog: str) -> None:
     """Copy a ratified commit into the log, unless it is there; its staged file may be gone then.
 
     `store` is the plain store of the table's location, `catalog` the catalog's name for messages.
 
     Raises:
-        MalformedLogError: the log has another commit of its version.
+        MalformedLogError: the log has another commit of its version, or the staged file changed.
         StorageError: it could not be copied.
     """
     path = commit_path(commit.version)
     try:
-        data = store.read(commit.path)
-    except FileMissingError:
+        data = read_ratified(store, commit)
+    except (FileMissingError, MalformedLogError):
         status = store.stat(path)
         if status is None or status.size_bytes != commit.size_bytes:
             raise

@@ -26,6 +26,7 @@ from engine.catalog.catalog import (
     ProposedCommit,
     RatifiedCommit,
     publish_commit,
+    read_ratified,
 )
 from engine.clock import Clock, SystemClock
 from engine.errors import (
@@ -112,12 +113,18 @@ class ManagedStore:
         return operation in self.table.permitted
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
-        """Read a file; a ratified commit from its staged file."""
-        return self._find(path, lambda place: self.files.read(place, start, length))
+        """Read a file; a ratified commit from its staged file, whole if it has its size."""
+
+        def read_staged(commit: RatifiedCommit) -> bytes:
+            if start is None and length is None:
+                return read_ratified(self.files, commit)
+            return self.files.read(commit.path, start, length)
+
+        return self._find(path, lambda place: self.files.read(place, start, length), read_staged)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open a file; a ratified commit by its staged file."""
-        return self._find(path, self.files.open_input)
+        return self._find(path, self.files.open_input, lambda one: self.files.open_input(one.path))
 
     def stat(self, path: str) -> FileStatus | None:
         """Return the status of a file; of a ratified commit as the catalog has it."""
@@ -279,7 +286,12 @@ class ManagedStore:
                 return self._latest, self._ratified
         return self._ask()
 
-    def _find(self, path: str, read: Callable[[str], Content]) -> Content:
+    def _find(
+        self,
+        path: str,
+        read: Callable[[str], Content],
+        read_staged: Callable[[RatifiedCommit], Content],
+    ) -> Content:
         """Read a file; a commit from where the catalog says it is."""
         version = _commit_version(path)
         if version is None:
@@ -290,7 +302,7 @@ class ManagedStore:
             raise FileMissingError(msg)
         if version in ratified:
             with suppress(FileMissingError):  # deleted after it was published
-                return read(ratified[version].path)
+                return read_staged(ratified[version])
         return read(path)
 
     def _check_latest(self, visible: Iterable[str], latest_version: int, start: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.permissions import SAFE_METHODS
@@ -66,6 +66,7 @@ _CODES: tuple[tuple[type[Exception], UnityCode], ...] = (
     (engine_errors.TableExistsError, TABLE_EXISTS),
     (engine_errors.StorageError, INTERNAL),
     (engine_errors.EngineError, INVALID),
+    (DataError, INVALID),
     (exceptions.NotAuthenticated, UNAUTHENTICATED),
     (exceptions.AuthenticationFailed, UNAUTHENTICATED),
     (exceptions.PermissionDenied, DENIED),
@@ -121,4 +122,6 @@ def _describe_error(error: Exception, code: UnityCode) -> str:
         return str(getattr(error, "detail", error))
     if isinstance(error, OperationalError | InterfaceError):
         return "The database of the catalog is unreachable. Ask for the commits before you retry."
+    if isinstance(error, DataError):
+        return "The database cannot hold a text of the request or its commit, such as one with NUL."
     return "There is no such thing in the catalog." if code is NOT_FOUND else "The catalog failed."

@@ -13,6 +13,7 @@ from engine.errors import (
     CatalogError,
     CatalogTableMissingError,
     InvalidCommitError,
+    MalformedLogError,
     RequestError,
     UnpublishedLimitError,
     VersionTakenError,
@@ -197,6 +198,22 @@ def test_too_many_unpublished_commits_are_refused_until_they_are_published(table
     for version in (1, 2):
         name = RatifiedVersion.objects.get(version=version).commit.path
         assert store.read(f"_delta_log/{version:020}.json") == store.read(name)
+
+
+def test_a_staged_file_that_changed_after_its_ratification_is_not_published(table, store):
+    commit = stage(store, 1)
+    data = store.read(commit.path)
+    propose(table, commit)
+    for changed in (b"", data[:-2], data + lines(1, add("more"))):
+        store.put(commit.path, changed)
+        with pytest.raises(MalformedLogError, match="that were ratified"):
+            publish_commits(table, store)
+        assert store.stat(f"_delta_log/{1:020}.json") is None
+    store.put(commit.path, data)
+    assert publish_commits(table, store) == 1
+    store.put(commit.path, b"")
+    propose(table, stage(store, 2))
+    assert publish_commits(table, store) == 1
 
 
 def test_a_client_that_reports_what_it_did_not_publish_is_refused(table, store):

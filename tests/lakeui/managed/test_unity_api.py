@@ -32,10 +32,13 @@ class UnityClient:
         self._agent = agent
 
     def send(self, method, address, body=None):
+        return self.send_text(method, address, "" if body is None else json.dumps(body))
+
+    def send_text(self, method, address, text):
         return Client().generic(
             method,
             address if address.startswith("/") else f"{BASE}/{address}",
-            "" if body is None else json.dumps(body),
+            text,
             "application/json",
             headers={"Authorization": f"Bearer {self._token}", "User-Agent": self._agent},
         )
@@ -269,6 +272,50 @@ def test_addresses_and_bodies_outside_the_api_are_refused_in_its_shape(client):
     bad = Client().get(f"{BASE}/catalogs", headers={"Authorization": "Bearer lake_none"})
     assert (bad.status_code, bad.json()["error_code"]) == (401, "UNAUTHENTICATED")
     assert Client().get(f"{TABLE}/orders").json()["error"]["type"] == "NotAuthorizedException"
+
+
+def test_texts_that_a_database_cannot_hold_are_no_fault_of_the_catalog(client):
+    table = client.create_table()
+    info = stage(table, 1, set_property(table["table_id"], "p", "a\0b"))
+    for response in (
+        client.send("GET", "catalogs?page_token=a%00b"),
+        client.send("POST", "delta/preview/commits", proposal(table, info)),
+    ):
+        assert response.status_code in (200, 400), response.content
+    ratified = RatifiedVersion.objects.count()  # SQLite holds it
+    assert client.commits(table)["latest_table_version"] == ratified
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, '{"a":' * 50_000, '{"a": NaN}', '{"a": "\\u0000"}']
+)
+def test_bodies_that_no_program_means_are_refused(client, body):
+    response = client.send_text("POST", "delta/preview/commits", body)
+    assert response.status_code == 400
+    assert response.json()["error_code"] == "INVALID_ARGUMENT"
+
+
+def test_rights_on_one_table_are_none_on_another(client):
+    mine, other = client.create_table("mine"), client.create_table("other")
+    for name, role in (("mine", Role.OPERATOR), ("other", Role.VIEWER)):
+        row = ManagedTable.objects.get(name=name).mirror
+        user = User.objects.filter(username="w").first() or person("w")
+        TableGrant.objects.create(table=row, user=user, role=role)
+    caller, info = UnityClient(user), stage(other, 1)
+    caller.commit(other, info, 403)
+    mixed = mine | {"storage_location": other["storage_location"]}
+    caller.commit(mixed, info, 400)
+    caller.commit(mine, info, 400)  # its file is not among those of this table
+    update = {
+        "requirements": [{"type": "assert-table-uuid", "uuid": other["table_id"]}],
+        "updates": [{"action": "set-latest-backfilled-version", "latest-published-version": 0}],
+    }
+    caller.call("POST", f"{TABLE}/mine", update, 409)
+    caller.call("POST", f"{TABLE}/other", update, 403)
+    keys = {"table_id": other["table_id"], "operation": "READ_WRITE"}
+    caller.call("POST", "temporary-table-credentials", keys, 403)
+    assert not RatifiedVersion.objects.exists()
+    caller.commit(mine, stage(mine, 1))
 
 
 def test_a_location_that_nobody_reserved_becomes_no_table(client, tmp_path):
