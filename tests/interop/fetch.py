@@ -20,11 +20,20 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>interop</groupId><artifactId>interop</artifactId><version>1</version>
   <packaging>pom</packaging>
-  <dependencies><dependency>
-    <groupId>io.delta</groupId><artifactId>delta-spark_{scala}</artifactId><version>{version}</version>
-  </dependency></dependencies>
+  <dependencies>{dependencies}</dependencies>
 </project>
 """
+_DEPENDENCY = """<dependency>
+    <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+  </dependency>"""
+KERNEL_VERSION = "4.4.0"
+_OF_KERNEL = (
+    f"io.delta:delta-kernel-defaults:{KERNEL_VERSION}",
+    f"io.delta:delta-kernel-unitycatalog:{KERNEL_VERSION}",
+    "io.unitycatalog:unitycatalog-client:0.6.0",
+    "org.apache.hadoop:hadoop-client-api:3.4.2",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.2",
+)
 
 
 class OutOfReachError(Exception):
@@ -80,6 +89,27 @@ def fetch_sail(home: Path = HOME) -> Path:
     return _environment(home / f"sail-{SAIL_VERSION}", f"pysail=={SAIL_VERSION}", SAIL_CLIENT)
 
 
+def fetch_kernel(home: Path = HOME) -> Path:
+    """The jars of Delta Kernel with its client of Unity Catalog, fetched on first use.
+
+    Raises:
+        OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
+    """
+    _need("javac")
+    place = home / f"delta-kernel-{KERNEL_VERSION}"
+    jars, done = place / "jars", place / ".fetched"
+    if not done.is_file():
+        _need("mvn")
+        place.mkdir(parents=True, exist_ok=True)
+        wanted = "".join(_DEPENDENCY.format(*name.split(":")) for name in _OF_KERNEL)
+        (place / "pom.xml").write_text(_POM.format(dependencies=wanted), "utf-8")
+        command = ["mvn", "-q", "-B", "-f", str(place / "pom.xml")]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        _run(command, "Maven cannot fetch Delta Kernel: no repository can be reached")
+        done.touch()
+    return jars
+
+
 def fetch_openapi_generator(home: Path = HOME) -> Path:
     """The jar of OpenAPI Generator's command line, fetched on first use.
 
@@ -106,7 +136,8 @@ def _copy_jars(place: Path, jars: Path) -> None:
     _need("mvn")
     place.mkdir(parents=True, exist_ok=True)
     pom = place / "pom.xml"
-    pom.write_text(_POM.format(scala=SCALA, version=DELTA_VERSION), "utf-8")
+    spark = _DEPENDENCY.format("io.delta", f"delta-spark_{SCALA}", DELTA_VERSION)
+    pom.write_text(_POM.format(dependencies=spark), "utf-8")
     options = [
         "-DincludeScope=runtime",
         "-DincludeGroupIds=io.delta,io.unitycatalog",  # PySpark brings the others
