@@ -28,6 +28,8 @@ _DEPENDENCY = """<dependency>
   </dependency>"""
 KERNEL_VERSION = "4.4.0"
 _OF_KERNEL = (
+    f"io.delta:delta-kernel-api:{KERNEL_VERSION}",
+    f"io.delta:delta-storage:{KERNEL_VERSION}",
     f"io.delta:delta-kernel-defaults:{KERNEL_VERSION}",
     f"io.delta:delta-kernel-unitycatalog:{KERNEL_VERSION}",
     "io.unitycatalog:unitycatalog-client:0.6.0",
