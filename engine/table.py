@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from engine.actions.commit_info import CommitInfo
 from engine.catalog.catalog import Catalog
@@ -25,6 +26,8 @@ from engine.transaction.pending_commit import DEFAULT_LIMITS, CommitLimits
 
 class DeltaTable:
     """A handle on a table. It remembers the latest snapshot it saw, and reads on from there."""
+
+    transaction_type: ClassVar[type[OptimisticTransaction]] = OptimisticTransaction
 
     def __init__(
         self,
@@ -219,7 +222,7 @@ class DeltaTable:
         Raises:
             VersionNotFoundError: the log no longer has this version.
         """
-        return OptimisticTransaction(
+        return self.transaction_type(
             self,
             self._latest() if version is None else self.snapshot(version),
             txn_id=txn_id,

@@ -14,7 +14,8 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from engine.commands.model import Command, Script
+from engine.commands.model import Command
+from engine.commands.script import commits_by_step
 from engine.errors import ConflictError, EngineError, OperationCancelledError
 from engine.log.commits import LogCommit
 from engine.operations.result import OperationResult
@@ -210,11 +211,10 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
     table = open_table(job.table.uri)
     stop_if_committed(job, table)
     command = _check_command(job)
-    has_own_commits = isinstance(command, Script) and not command.is_atomic
-    if not has_own_commits:
+    if not commits_by_step(command):  # else its steps may have committed
         heartbeat.check()
     with spark_session.session_for(job.pk) as spark:
-        if isinstance(command, Script) and has_own_commits:
+        if commits_by_step(command):
             return run_script(command, job, ScriptWork(lease, heartbeat, spark))
         observer = JobObserver(job, lease, heartbeat, table.store)
         result = run(command, table, spark, options_of(job, job, observer, heartbeat.progress))

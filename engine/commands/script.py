@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from engine.commands.command import PARSE, Command
 from engine.commands.definition import Clone, Create
@@ -26,7 +26,6 @@ class Script(Command):
         "Run several statements in order. Each has its own commit. Two scripts that DELETE a "
         "key and then INSERT it can both insert it: use MERGE, or BEGIN ATOMIC …; END."
     )
-    is_atomic: ClassVar[bool] = False
     steps: tuple[Command, ...] = parameter(
         "Steps", "steps", help="A list of commands, each with its kind and parameters."
     )
@@ -88,7 +87,6 @@ class AtomicScript(Script):
         "Run INSERT, UPDATE, DELETE and MERGE statements on one table as one commit. Each "
         "statement reads what the earlier ones wrote. An error in any of them undoes all."
     )
-    is_atomic: ClassVar[bool] = True
 
     def validate(self, schema: StructType | None) -> None:
         """Refuse statements that a transaction cannot hold."""
@@ -102,6 +100,11 @@ class AtomicScript(Script):
     def statement(self) -> str:
         """Render the command as SQL; `parse_statement` returns an equal command."""
         return f"BEGIN ATOMIC\n{super().statement()};\nEND"
+
+
+def commits_by_step(command: Command) -> TypeGuard[Script]:
+    """Return whether a command is a script whose steps commit one by one."""
+    return isinstance(command, Script) and not isinstance(command, AtomicScript)
 
 
 def fits_a_script(command: type[Command]) -> bool:

@@ -1,11 +1,11 @@
 """A table's store whose log ends with versions that only one transaction sees."""
 
 import heapq
-import time
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from engine.clock import Clock
 from engine.errors import FileExistsAlreadyError, FileMissingError
 from engine.log.management import LogManagement, management_of
 from engine.log.paths import LOG_DIRECTORY, is_of_version
@@ -19,9 +19,9 @@ class PrivateLog:
     writers are hidden here. Data files and deletion vectors go to the table's own store.
     """
 
-    def __init__(self, files: Store, read_version: int) -> None:
+    def __init__(self, files: Store, read_version: int, clock: Clock) -> None:
         """Follow the table's store up to a version."""
-        self.files, self.read_version = files, read_version
+        self.files, self.read_version, self._clock = files, read_version, clock
         self._private: dict[str, tuple[FileStatus, bytes]] = {}
 
     @property
@@ -77,7 +77,7 @@ class PrivateLog:
         Raises:
             FileExistsAlreadyError: the name is taken.
         """
-        if not path.startswith(f"{LOG_DIRECTORY}/"):
+        if not _is_in_log(path):
             self.files.put_if_absent(path, data)
             return
         if self.stat(path) is not None:
@@ -87,27 +87,28 @@ class PrivateLog:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a whole file, replacing any existing one; a file of the log stays private."""
-        if path.startswith(f"{LOG_DIRECTORY}/"):
-            self._private[path] = FileStatus(path, len(data), time.time_ns() // 1_000_000), data
+        if _is_in_log(path):
+            self._private[path] = FileStatus(path, len(data), self._clock.now_ms()), data
         else:
             self.files.put(path, data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
         """Write a large file in pieces; a file of the log stays private."""
-        if path.startswith(f"{LOG_DIRECTORY}/"):
+        if _is_in_log(path):
             self.put(path, b"".join(pieces))
         else:
             self.files.put_stream(path, pieces)
 
     def delete(self, path: str) -> None:
         """Delete a file; of the log only a private one."""
-        if not path.startswith(f"{LOG_DIRECTORY}/"):
+        if _is_in_log(path):
+            self._private.pop(path, None)
+        else:
             self.files.delete(path)
-        self._private.pop(path, None)
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Sync stored files to disk."""
-        self.files.make_durable(path for path in paths if path not in self._private)
+        self.files.make_durable(paths)
 
     def _is_hidden(self, path: str) -> bool:
         """Return whether a stored file of the log is later than the version read."""
@@ -118,3 +119,7 @@ class PrivateLog:
         if self._is_hidden(path):
             msg = f"The transaction reads version {self.read_version} of {self.root}."
             raise FileMissingError(msg)
+
+
+def _is_in_log(path: str) -> bool:
+    return path.startswith(f"{LOG_DIRECTORY}/")

@@ -7,6 +7,7 @@ removed in between is in no action. The reads of all statements are checked.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -27,15 +28,14 @@ from engine.operations.result import OperationResult
 from engine.operations.run_options import Resolve, RunOptions
 from engine.operations.script import ScriptError, run_steps
 from engine.operations.vacuum_plan import paths_of
-from engine.protocol.features import list_supported_features
+from engine.protocol.features import has_feature
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.write.identity import HIGH_WATER_MARK
+from engine.storage.base import Store
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
-from engine.transaction.observer import TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
-from engine.transaction.pending_commit import CommitLimits
 from engine.vocabulary import TRANSACTION
 
 RunStatement = Callable[[Command, DeltaTable, RunOptions], OperationResult]
@@ -66,7 +66,8 @@ def run_transaction(
         try:
             _run_step(step, table, options, run_statement)
             for commit in table.take_commits():
-                _apply(commit, net, execution)
+                execution.wrote_paths(net.note_files(commit))
+                net.add(commit)
         except EngineError as error:
             raise ScriptError(number, (), error, _SEND_AGAIN) from error
     txn.read_like(table.transactions)
@@ -82,13 +83,6 @@ def run_transaction(
     if result.version is not None and not result.recognized:
         execution.delete_files(net.list_superseded())
     return result
-
-
-def _apply(commit: LogCommit, net: "NetEffect", execution: Execution) -> None:
-    try:
-        net.add(commit)
-    finally:
-        execution.wrote_paths(net.written)
 
 
 def _run_step(
@@ -177,7 +171,7 @@ class NetEffect:
     Attributes:
         base: the version that the transaction read.
         statements: the operation and the parameters of each commit.
-        written: the files of the commits, also of those that later ones replaced.
+        written: the files of the noted commits, also those that later ones replaced.
     """
 
     base: Snapshot
@@ -188,6 +182,18 @@ class NetEffect:
     _terms: dict[object, Action] = field(default_factory=dict)
     _changes: list[AddCDCFile] = field(default_factory=list)
 
+    def note_files(self, commit: LogCommit) -> set[str]:
+        """Note the files of a private commit; return those that are new."""
+        root = self.base.store.root
+        named = [action for action in commit.actions if isinstance(action, AddFile | AddCDCFile)]
+        paths = [action.path for action in named if isinstance(action, AddFile)]
+        live = self.base.add_files(paths=paths) if paths else []
+        in_base = {path for add in live for path in paths_of(root, add)}
+        new = {path for action in named for path in paths_of(root, action)}
+        new -= in_base | self.written
+        self.written |= new
+        return new
+
     def add(self, commit: LogCommit) -> None:
         """Apply one private commit.
 
@@ -197,7 +203,6 @@ class NetEffect:
         removes = [action for action in commit.actions if isinstance(action, RemoveFile)]
         adds = [action for action in commit.actions if isinstance(action, AddFile)]
         changes = [action for action in commit.actions if isinstance(action, AddCDCFile)]
-        self.written.update(self._iter_new_paths(adds, changes))
         self._check_row_ids(removes, adds)
         for remove in removes:
             earlier = self._added.get(remove.path)
@@ -216,7 +221,7 @@ class NetEffect:
 
     def actions(self) -> tuple[Action, ...]:
         """Return the actions of the commit; new files get their row ids there."""
-        kept = {path for path, _ in self._removed}
+        kept = self._kept_paths
         adds = (add if add.path in kept else _forget_row_ids(add) for add in self._added.values())
         return *self._removed.values(), *adds, *self._changes, *self._terms.values()
 
@@ -226,23 +231,16 @@ class NetEffect:
         actions: list[AddFile | AddCDCFile] = [*self._added.values(), *self._changes]
         return self.written.difference(*(paths_of(root, action) for action in actions))
 
-    def _iter_new_paths(
-        self, adds: Sequence[AddFile], changes: Sequence[AddCDCFile]
-    ) -> Iterator[str]:
-        """Yield the files that the actions name and the version read does not."""
-        root = self.base.store.root
-        live = self.base.add_files(paths=[add.path for add in adds]) if adds else []
-        in_base = {path for add in live for path in paths_of(root, add)}
-        named: list[AddFile | AddCDCFile] = [*adds, *changes]
-        for action in named:
-            yield from (path for path in paths_of(root, action) if path not in in_base)
+    @property
+    def _kept_paths(self) -> set[str]:
+        """The paths of the base that the commit removes, perhaps to add them with another vector."""
+        return {path for path, _ in self._removed}
 
     def _check_row_ids(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
         """Refuse to rewrite rows whose ids exist in the private log alone."""
-        kept = {path for path, _ in self._removed}
-        own = {remove.path for remove in removes} & self._added.keys() - kept
+        own = {remove.path for remove in removes} & self._added.keys() - self._kept_paths
         only_takes = {add.path for add in adds} <= {remove.path for remove in removes}
-        if own and not only_takes and "rowTracking" in list_supported_features(self.base.protocol):
+        if own and not only_takes and has_feature(self.base.protocol, "rowTracking"):
             what = (
                 "A statement of the transaction changes rows that an earlier one wrote. "
                 f"{self.base.table_uri} tracks rows, and gives new ones their ids at the commit."
@@ -260,10 +258,11 @@ class NetEffect:
             raise RequestError(what, remedy, field="steps")
 
     def _check_terms(self) -> None:
-        schema = _list_columns(self.base.metadata)
         for action in self._terms.values():
-            is_new = isinstance(action, Metadata) and _list_columns(action) != schema
-            if is_new or isinstance(action, Protocol):
+            changes_columns = isinstance(action, Metadata) and (
+                _list_columns(action) != _list_columns(self.base.metadata)
+            )
+            if changes_columns or isinstance(action, Protocol):
                 what = f"A statement of the transaction changes columns of {self.base.table_uri}."
                 remedy = "Change the table before the transaction."
                 raise RequestError(what, remedy, field="steps")
@@ -294,43 +293,44 @@ def _forget_row_ids(add: AddFile) -> AddFile:
     return msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
 
 
-class _PrivateTable(DeltaTable):
+class _StatementTransaction(OptimisticTransaction):
+    """The transaction of one statement; its version is private, so nothing is due after it."""
+
+    def follow_commit(self, version: int) -> None:
+        """Do nothing."""
+
+
+class _TableView(DeltaTable):
+    """A table with the options of another handle, from a store and a snapshot."""
+
+    def __init__(self, table: DeltaTable, store: Store, snapshot: Snapshot) -> None:
+        super().__init__(
+            store,
+            allowed_roots=table.allowed_roots,
+            clock=table.clock,
+            snapshot=snapshot,
+            storage_options=table.storage_options,
+            limits=table.limits,
+        )
+
+
+class _PrivateTable(_TableView):
     """A table as a transaction sees it: the version it read, and what its statements wrote.
 
     `transactions` are those of its statements, with their reads.
     """
 
+    transaction_type = _StatementTransaction
+
     def __init__(self, table: DeltaTable, base: Snapshot) -> None:
-        log = PrivateLog(table.store, base.version)
-        super().__init__(
-            log,
-            allowed_roots=table.allowed_roots,
-            clock=table.clock,
-            snapshot=Snapshot(log, base.state, base.allowed_roots),
-            storage_options=table.storage_options,
-            limits=table.limits,
-        )
+        log = PrivateLog(table.store, base.version, table.clock)
+        super().__init__(table, log, Snapshot(log, base.state, base.allowed_roots))
         self.transactions: list[OptimisticTransaction] = []
         self._taken = base.version
 
-    def start_transaction(
-        self,
-        *,
-        txn_id: str | None = None,
-        observer: TransactionObserver | None = None,
-        limits: CommitLimits | None = None,
-        version: int | None = None,
-    ) -> OptimisticTransaction:
+    def start_transaction(self, **options: Any) -> OptimisticTransaction:  # noqa: ANN401 - as given
         """Start the transaction of one statement."""
-        snapshot = self.snapshot(version)
-        txn = _StatementTransaction(
-            self,
-            snapshot,
-            txn_id=txn_id,
-            observer=observer,
-            clock=self.clock,
-            limits=limits or self.limits,
-        )
+        txn = super().start_transaction(**options)
         self.transactions.append(txn)
         return txn
 
@@ -340,25 +340,11 @@ class _PrivateTable(DeltaTable):
         return [read_commit(self.store, version) for version in range(first, self._taken + 1)]
 
 
-class _StatementTransaction(OptimisticTransaction):
-    """The transaction of one statement; its version is private, so nothing is due after it."""
-
-    def follow_commit(self, version: int) -> None:
-        """Do nothing."""
-
-
-class _PinnedTable(DeltaTable):
-    """Another table, whose latest version is the one that was the latest when it was opened."""
+class _PinnedTable(_TableView):
+    """Another table; its latest version stays the one at which it was opened."""
 
     def __init__(self, table: DeltaTable) -> None:
-        super().__init__(
-            table.store,
-            allowed_roots=table.allowed_roots,
-            clock=table.clock,
-            snapshot=table.snapshot(),
-            storage_options=table.storage_options,
-            limits=table.limits,
-        )
+        super().__init__(table, table.store, table.snapshot())
 
     def _latest(self) -> Snapshot:
         return self._newest or super()._latest()

@@ -343,7 +343,7 @@ class Execution:
 
     def wrote_paths(self, paths: Iterable[str]) -> None:
         """Register files of this run by their paths below the table, to remove them if it fails."""
-        self._fresh = list(dict.fromkeys((*self._fresh, *paths)))
+        self._fresh.extend(paths)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """Delete files of this run that its commit does not name; VACUUM finds any that remain."""

@@ -39,7 +39,7 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
-from engine.commands.script import step_table
+from engine.commands.script import commits_by_step, step_table
 from engine.commands.sql import parse_statement
 from engine.errors import (
     ConflictError,
@@ -110,10 +110,22 @@ from engine.transaction.observer import (
 )
 from engine.vocabulary import name_in_log
 
+
+def _run_atomically(command: AtomicScript, execution: Execution) -> OperationResult:
+    """Run a transaction; each statement means what it means in the caller's session."""
+    spark = execution.caller_session or execution.session
+
+    def run_statement(step: Command, table: DeltaTable, options: RunOptions) -> OperationResult:
+        return run(step, table, spark, options)
+
+    return run_transaction(command, execution, run_statement)
+
+
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
     AddColumns: add_columns,
     AddConstraint: add_constraint,
     Append: append,
+    AtomicScript: _run_atomically,
     ChangeColumn: change_column,
     Clone: clone,
     ClusterBy: cluster_by,
@@ -168,7 +180,7 @@ def run(
     """
     options = _check_arguments(command, table, replace(options, **keywords))
     command = parse_statement(command) if isinstance(command, str) else command
-    if isinstance(command, Script) and not command.is_atomic:
+    if commits_by_step(command):
         command.validate(None)
         return _script(command, table, spark, options)
     command = bind_sources(command, options.sources) if options.sources else command
@@ -276,9 +288,7 @@ def _result_if_done(
 
 
 def _operation_of(command: Command) -> Callable[[Any, Execution], OperationResult]:
-    operation = (
-        _run_atomically if isinstance(command, AtomicScript) else OPERATIONS.get(type(command))
-    )
+    operation = OPERATIONS.get(type(command))
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
@@ -347,16 +357,6 @@ def _script(
         return run(command, changed, spark, of_step)
 
     return run_steps(script, perform, [step_table(step) or tables.own.uri for step in script.steps])
-
-
-def _run_atomically(command: AtomicScript, execution: Execution) -> OperationResult:
-    """Run a transaction; each statement means what it means in the caller's session."""
-    spark = execution.caller_session or execution.session
-
-    def run_statement(step: Command, table: DeltaTable, options: RunOptions) -> OperationResult:
-        return run(step, table, spark, options)
-
-    return run_transaction(command, execution, run_statement)
 
 
 def _once(

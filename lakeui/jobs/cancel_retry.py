@@ -5,7 +5,8 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
-from engine.commands.model import Command, Create, Script
+from engine.commands.model import Command, Create
+from engine.commands.script import commits_by_step
 from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.command_tables import Reader
@@ -131,10 +132,7 @@ def _run_again(job: Job, by: User | None, changed: Command | None = None, reason
     again = build_job(job.table, command, by, options)
     again.retry_of = job
     has_rest = job.state != Job.State.SUCCEEDED
-    if has_rest and (
-        may_have_landed
-        or (changed is None and isinstance(command, Script) and not command.is_atomic)
-    ):
+    if has_rest and (may_have_landed or (changed is None and commits_by_step(command))):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     with transaction.atomic():
         hold_reruns(job)

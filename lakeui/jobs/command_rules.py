@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from engine.commands.model import Clone, Command, Create, Script, Vacuum
+from engine.commands.model import AtomicScript, Clone, Command, Create, Script, Vacuum
 from engine.commands.names import ANY_TABLE
 from engine.commands.script import step_table
 from engine.commands.sources import QuerySource, TableSource
@@ -149,7 +149,7 @@ def _check_steps(script: Script, table: Table) -> None:
     redefined: set[int] = set()
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
-        if script.is_atomic and changed != table:
+        if isinstance(script, AtomicScript) and changed != table:
             what = f"The transaction is for {table.name}, and a statement changes {changed.name}."
             raise RequestError(what, "Use a transaction for each table.", field="steps")
         _check_names(step, table)

@@ -11,7 +11,8 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from engine.commands.model import Command, Script
+from engine.commands.model import Command
+from engine.commands.script import commits_by_step
 from engine.commands.sql import parse_statement
 from engine.conflict_facts import RemedyKind, TrialChange, TrialOutcome, Verdict
 from engine.conflicts.explain.remedy_table import (
@@ -279,7 +280,7 @@ def _job_command(job: Job) -> Command | None:
         command = command_of(job)
     except (EngineError, TypeError):
         return None
-    return _if_one_commit(command)
+    return None if commits_by_step(command) else command
 
 
 def _parse_single_command(text: str) -> Command | None:
@@ -287,9 +288,4 @@ def _parse_single_command(text: str) -> Command | None:
         command = parse_statement(text) if text else None
     except EngineError:
         return None
-    return None if command is None else _if_one_commit(command)
-
-
-def _if_one_commit(command: Command) -> Command | None:
-    """Return the command unless its steps commit one by one."""
-    return None if isinstance(command, Script) and not command.is_atomic else command
+    return None if command is None or commits_by_step(command) else command

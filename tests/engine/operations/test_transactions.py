@@ -56,7 +56,7 @@ class Interruption(TransactionObserver):
     """Another writer commits when the transaction has staged everything, once."""
 
     def __init__(self, path, *statements):
-        self.path, self.statements, self.failed_with = path, list(statements), None
+        self.path, self.statements = path, list(statements)
 
     def staged(self, _txn):
         statements, self.statements = self.statements, []
