@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import KombuError, OperationalError
@@ -166,8 +167,9 @@ def cancel_read(read: RowRead) -> None:
         return  # it ends with its time
 
 
+@transaction.atomic
 def stop_read(read_id: UUID, error: EngineError) -> None:
-    """Write an error into the answer of a read and delete the read."""
+    """Write an error into the answer of a read and delete the read, both or neither."""
     read = RowRead.objects.filter(pk=read_id).first()
     if read is None:
         return

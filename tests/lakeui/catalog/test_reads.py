@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from django.db.models.signals import pre_delete
 from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.models import Preview, RowRead, TableGrant
-from lakeui.catalog.reads import PATIENCE, note_read
+from lakeui.catalog.reads import PATIENCE, ReadLostError, note_read, stop_read
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import WorkerReport
 from lakeui.monitoring.worker_state import worker_states
@@ -34,6 +35,24 @@ def test_a_read_whose_worker_died_keeps_no_place_busy():
     abandoned = now - PATIENCE
     make_read(make_table("sales.b"), ago=PATIENCE, began_at=abandoned, worker="reads@a")
     assert [state.busy for state in worker_states(make_user("ada"))] == [1]
+
+
+def test_a_read_and_its_answer_end_together():
+    read = make_read(make_table())
+
+    def fail(**_):
+        raise ConnectionError
+
+    pre_delete.connect(fail, sender=RowRead)
+    try:
+        with pytest.raises(ConnectionError):
+            stop_read(read.pk, ReadLostError())
+    finally:
+        pre_delete.disconnect(fail, sender=RowRead)
+    assert Preview.objects.get().read_at is None
+    stop_read(read.pk, ReadLostError())
+    assert Preview.objects.get().error_code == "LAKE_READ_LOST"
+    assert not RowRead.objects.exists()
 
 
 def test_people_cancel_their_own_reads_and_maintainers_those_of_their_tables():
