@@ -370,6 +370,7 @@ CACHES = {
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # Prometheus' bearer token
 METRICS_OPEN = env.bool("METRICS_OPEN", default=EMBEDDED)  # the embedded stack listens locally only
 API_RATE_PERSON = env.str("API_RATE_PERSON", default="1200/min")
+API_RATE_CATALOG = env.str("API_RATE_CATALOG", default="6000/min")
 API_RATE_REPORTS = env.str("API_RATE_REPORTS", default="300/min")
 API_RATE_ANONYMOUS = env.str("API_RATE_ANONYMOUS", default="60/min")
 REST_FRAMEWORK = {

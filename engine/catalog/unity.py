@@ -75,6 +75,7 @@ _PAUSES_S = (0.1, 0.5, 2.0)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _NOT_FOUND, _TIMEOUT, _CONFLICT, _LIMIT, _NOT_IMPLEMENTED = 404, 408, 409, 429, 501
 _PAGINGS = 3
+_THROTTLED_TRIES, _MAX_THROTTLED_S = 3, 60.0
 _DENIED = frozenset({401, 403})
 _OPTIONS = {
     "s3.access-key-id": "aws_access_key_id",
@@ -134,11 +135,25 @@ class _UnityServer:
         return self._send(method, path, body, {})
 
     def _send(self, method: str, path: str, body: object, params: Mapping[str, str]) -> bytes:
+        """Send a request; send it again after the pause for which the server asks by `Retry-After`."""
+        address = f"{method} {self._client.base_url}{path.lstrip('/')}"
+        for tries_left in reversed(range(_THROTTLED_TRIES)):
+            answer = self._request(address, method, path, body, params)
+            wait = answer.headers.get("Retry-After", "")
+            if answer.status_code != _LIMIT or not wait.isdecimal() or not tries_left:
+                break
+            self._clock.pause(min(float(wait), _MAX_THROTTLED_S))
+        if answer.is_success:
+            return answer.content
+        raise _error_of(address, answer)
+
+    def _request(
+        self, address: str, method: str, path: str, body: object, params: Mapping[str, str]
+    ) -> httpx.Response:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if content is None else {"Content-Type": "application/json"}
-        address = f"{method} {self._client.base_url}{path.lstrip('/')}"
         try:
-            answer = self._client.request(
+            return self._client.request(
                 method, path, content=content, headers=headers, params=params
             )
         except _NOT_SENT as error:
@@ -147,9 +162,6 @@ class _UnityServer:
         except httpx.HTTPError as error:
             what = f"{address} was not answered: {str(error) or type(error).__name__}."
             raise StorageOutcomeUnknownError(what, "Look before you try again.") from error
-        if answer.is_success:
-            return answer.content
-        raise _error_of(address, answer)
 
 
 def _error_of(address: str, answer: httpx.Response) -> CatalogError | StorageOutcomeUnknownError:

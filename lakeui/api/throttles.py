@@ -71,6 +71,15 @@ class PersonThrottle(ByNetwork, WindowThrottle, UserRateThrottle):
         return str(settings.API_RATE_PERSON)
 
 
+class CatalogThrottle(PersonThrottle):
+    """Limits requests to Unity Catalog's API by person: a commit takes several."""
+
+    scope = "catalog"
+
+    def get_rate(self) -> str:
+        return str(settings.API_RATE_CATALOG)
+
+
 class ReportThrottle(WindowThrottle):
     """Counts reports by token, or by person without one: no program delays another."""
 

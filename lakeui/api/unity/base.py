@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from engine.catalog.catalog import ProposedCommit, RatifiedCommit
 from engine.protocol.clustering import CLUSTERING_DOMAIN
 from lakeui.api.authentication import BearerAuthentication, ChangesAllowed, caller
+from lakeui.api.throttles import CatalogThrottle
 from lakeui.api.unity.errors import (
     DENIED,
     INVALID,
@@ -40,15 +41,11 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 class UnityView(APIView):
-    """A view of the API. Its callers are programs, so only bearer tokens count.
-
-    No rate limits it: an engine asks for the commits at each read, and may commit many times a
-    second.
-    """
+    """A view of the API. Its callers are programs, so only bearer tokens count."""
 
     authentication_classes = [BearerAuthentication]
     permission_classes = [IsAuthenticated, ChangesAllowed]
-    throttle_classes = []
+    throttle_classes = [CatalogThrottle]
     schema = None  # Unity Catalog documents it
 
     def get_exception_handler(self) -> Any:

@@ -26,6 +26,7 @@ from engine.errors import (
     RequestError,
     TableExistsError,
     TableNotFoundError,
+    UnpublishedLimitError,
 )
 from engine.log.management import OPTIMIZE
 from engine.operations.run import run
@@ -216,6 +217,20 @@ def test_threads_share_a_catalog(server, catalog):
     assert not failures
     table = DeltaTable.open(NAME, catalog=catalog)
     assert table.version() == table.snapshot().file_count == 20
+
+
+def test_a_throttled_request_is_sent_again_after_the_pause_that_the_server_asks_for(
+    server, catalog
+):
+    table, clock = DeltaTable.create(NAME, SCHEMA, catalog=catalog), catalog._server._clock
+    answers = ["429 7", "429 9999"]
+    server.weather = lambda *_: answers.pop(0) if answers else None
+    assert append(table, "a") == 1
+    assert clock.pauses == [7, 60]
+    server.weather = lambda method, _path: "429 7" if method == "POST" else None
+    with pytest.raises(UnpublishedLimitError):
+        catalog.report_published(table.store.table, 1)
+    assert clock.pauses == [7, 60, 7, 7]
 
 
 WEATHER = ("lost", "answer lost", "twice", "409", "429", "500", "503")

@@ -2,10 +2,11 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -247,8 +248,10 @@ class _Handler(BaseHTTPRequestHandler):
         if weather == "lost":
             self.close_connection = True
             return
-        if weather is not None and weather.isdigit():
-            self._send(int(weather), {"error": {"message": "weather", "type": "", "code": 0}})
+        if weather is not None and weather[:3].isdigit():
+            status, _, wait = weather.partition(" ")
+            error = {"message": "weather", "type": "", "code": 0}
+            self._send(int(status), {"error": error}, {"Retry-After": wait} if wait else {})
             return
         status, answer = self._answer(path, body)
         if weather == "twice":
@@ -271,9 +274,13 @@ class _Handler(BaseHTTPRequestHandler):
         except (msgspec.MsgspecError, AssertionError, KeyError) as error:
             return 400, {"message": repr(error), "error_code": "INVALID_ARGUMENT"}
 
-    def _send(self, status: int, answer: object) -> None:
+    def _send(
+        self, status: int, answer: object, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         content = msgspec.json.encode(answer)
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.cache import cache
 from django.db import connections
 from django.test import Client
 
@@ -354,6 +355,18 @@ def test_rights_are_those_of_the_table_and_of_the_token(client):
     client.commit(table, stage(table, 2, set_property(table["table_id"], "a", "b", 2)))
     assert client.call("GET", "tables/lake.sales.orders")["properties"]["a"] == "b"
     caller.call("POST", "staging-tables", {"catalog_name": "lake"}, 403)
+
+
+def test_a_person_who_asks_too_often_is_told_when_to_come_back_in_both_shapes(client, settings):
+    client.create_table()
+    settings.API_RATE_CATALOG = "1/min"
+    cache.clear()
+    client.call("GET", "catalogs")
+    throttled = [client.send("GET", address) for address in ("catalogs", f"{TABLE}/orders")]
+    assert [answer.status_code for answer in throttled] == [429, 429]
+    assert throttled[0].json()["error_code"] == "RESOURCE_EXHAUSTED"
+    assert throttled[1].json()["error"]["type"] == "TooManyRequestsException"
+    assert all(0 < int(answer.headers["Retry-After"]) <= 60 for answer in throttled)
 
 
 def test_local_locations_need_no_credentials_and_others_are_refused_by_name(client, settings):
