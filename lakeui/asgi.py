@@ -9,8 +9,9 @@ from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
 
 from lakeui import tracing
-from lakeui.api.bodies import BoundedBodies
-from lakeui.event_streams import RequestsInTurn
+from lakeui.api.bodies import BoundedBodies, refuse_to_queue
+from lakeui.monitoring.client_address import scope_network
+from lakeui.request_turns import RequestsInTurn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 
@@ -25,5 +26,5 @@ def _end_with_parent() -> None:
 threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 tracing.start("lakeui-web")
 tracing.trace_requests()
-application = RequestsInTurn(BoundedBodies(get_asgi_application()))
+application = RequestsInTurn(BoundedBodies(get_asgi_application()), scope_network, refuse_to_queue)
 _ = get_resolver().url_patterns  # a second of imports, which would delay the first request

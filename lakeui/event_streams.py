@@ -1,10 +1,8 @@
-"""Requests in turn, and requests that stay open: their slots, waiting, and server-sent events.
-
-A request works while it has a turn: from the end of its body to the start of its answer. Each may
-hold a connection of the database, so the turns of a process are few, and those of a client fewer.
+"""Requests that stay open: their slots, waiting, and server-sent events.
 
 Pages and REST answer by the same functions. A waiting request holds a turn of the event loop, and
-no database connection and no thread. A person has a limited number of slots in a web process.
+no database connection and no thread. A person has a limited number of slots in a web process. The
+more of them a person uses, the less often each looks for news.
 
 The view of a stream answers anew for each event, and every few seconds without one: a person whose
 token expired or was revoked meanwhile, who signed out or lost access, is sent the refusal, and the
@@ -15,120 +13,34 @@ import asyncio
 import functools
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.http.cookie import parse_cookie
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
-Scope = dict[str, Any]
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from lakeui.request_turns import close_connections, current_turn
 
-MOST_AT_WORK = 16
-MOST_OF_ONE_CLIENT = 4
 MOST_WAITING = 200  # in one web process, streams among them
 MOST_OF_ONE = 100  # person: nobody keeps everybody else from waiting
+AT_FULL_PACE = 10  # waiting requests of a person
 PAUSE_S = 0.5
 LONGEST_S = 300.0
 """The longest stream, after which its reader opens the next: a web process can be stopped."""
 CHECK_S = 10.0
-"""The view is called at least this often; the comment that is sent keeps proxies from closing."""
+"""The view is called this often; the comment that is sent keeps proxies from closing."""
+MOST_CHECK_S = 40.0
 GRACE_S = 10.0
 """Delay before a stream is cut whose reader takes nothing."""
 CONTENT_TYPE = "text/event-stream"
 _waiting: Counter[Any] = Counter()  # by person
-
-
-class RequestTurn:
-    """A request's right to work. It is given back while the request waits or sends."""
-
-    def __init__(self, own: asyncio.Semaphore, everybody: asyncio.Semaphore) -> None:
-        self._own, self._everybody, self.is_held = own, everybody, False
-
-    async def take(self) -> None:
-        """Wait for the turn, unless the request has it."""
-        if self.is_held:
-            return
-        await self._own.acquire()
-        try:
-            await self._everybody.acquire()
-        except BaseException:
-            self._own.release()
-            raise
-        self.is_held = True
-
-    def leave(self) -> None:
-        """Give it back; doing so again changes nothing."""
-        if self.is_held:
-            self.is_held = False
-            self._everybody.release()
-            self._own.release()
-
-
-_turn: ContextVar[RequestTurn | None] = ContextVar("turn", default=None)
-
-
-class RequestsInTurn:
-    """The application with at most `most` requests at work, and `most_of_one` of one client."""
-
-    def __init__(
-        self, app: App, most: int = MOST_AT_WORK, most_of_one: int = MOST_OF_ONE_CLIENT
-    ) -> None:
-        self._app, self._most_of_one = app, most_of_one
-        self._everybody = asyncio.Semaphore(most)
-        self._clients: weakref.WeakValueDictionary[bytes, asyncio.Semaphore] = (
-            weakref.WeakValueDictionary()
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        client = client_of(scope)
-        own = self._clients.get(client) or asyncio.Semaphore(self._most_of_one)
-        self._clients[client] = own
-        turn = RequestTurn(own, self._everybody)
-
-        async def receive_then_take() -> Message:
-            message = await receive()
-            if message["type"] == "http.request" and not message.get("more_body"):
-                await turn.take()
-            return message
-
-        async def leave_then_send(message: Message) -> None:
-            if turn.is_held:  # a slow reader holds neither a connection nor a turn
-                await sync_to_async(_close_connections)()
-                turn.leave()
-            await send(message)
-
-        token = _turn.set(turn)
-        try:
-            await self._app(scope, receive_then_take, leave_then_send)
-        finally:
-            _turn.reset(token)
-            turn.leave()
-
-
-def client_of(scope: Scope) -> bytes:
-    """Return the key of a client: the credentials, or the address of a visitor."""
-    headers = dict(scope["headers"])
-    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
-    session = cookies.get(settings.SESSION_COOKIE_NAME, "").encode()
-    host, _ = scope.get("client") or ("", 0)
-    return session or headers.get(b"authorization") or str(host).encode()
 
 
 @dataclass(frozen=True)
@@ -158,6 +70,11 @@ class StreamSlot:
     def __init__(self, person: object) -> None:
         self._person, self._is_left = person, False
         _waiting[person] += 1
+
+    @property
+    def slowness(self) -> float:
+        """Return how many times longer its pauses are: more than 1 if its person has many slots."""
+        return max(1.0, _waiting[self._person] / AT_FULL_PACE)
 
     def leave(self) -> None:
         """Free it; doing so again changes nothing."""
@@ -189,12 +106,12 @@ def forget_user(request: HttpRequest) -> None:
         request.user = SimpleLazyObject(lambda: get_user(request))  # type: ignore[assignment]
 
 
-async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
+async def wait_for(is_news: Callable[[], bool], seconds: float, slot: StreamSlot) -> None:
     """Return once there is news or the time is over. A caller who disconnects ends it.
 
     An unreachable database ends it too: the view, called once more, reports it.
     """
-    until, turn = monotonic() + seconds, _turn.get()
+    until, turn = monotonic() + seconds, current_turn()
     while True:
         if turn is not None:
             await turn.take()
@@ -204,7 +121,7 @@ async def wait_for(is_news: Callable[[], bool], seconds: float) -> None:
             return
         if turn is not None:
             turn.leave()
-        await asyncio.sleep(min(PAUSE_S, left))
+        await asyncio.sleep(min(PAUSE_S * slot.slowness, left))
 
 
 def _ask(is_news: Callable[[], bool]) -> bool:
@@ -214,13 +131,7 @@ def _ask(is_news: Callable[[], bool]) -> bool:
     except (DatabaseError, InterfaceError):
         return True
     finally:
-        _close_connections()
-
-
-def _close_connections() -> None:
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
+        close_connections()
 
 
 def stream_view(
@@ -254,7 +165,7 @@ def stream_view(
         if request.method == "HEAD":
             return HttpResponse(content_type=CONTENT_TYPE, headers=headers)
         place = StreamSlot(request.user.pk)  # taken now, so that concurrent streams are counted
-        parts = _iter_parts(request, ask, news, sent_state, render_problem)
+        parts = _iter_parts(request, ask, news, sent_state, render_problem, place)
         going = StreamingHttpResponse(
             _iter_bounded(parts, place), content_type=CONTENT_TYPE, headers=headers
         )
@@ -282,6 +193,7 @@ async def _iter_parts(
     news: StreamState,
     sent_state: str,
     render_problem: Callable[[HttpResponse], bytes],
+    place: StreamSlot,
 ) -> AsyncIterator[bytes]:
     until = monotonic() + LONGEST_S
     while True:
@@ -292,7 +204,8 @@ async def _iter_parts(
         left = until - monotonic()
         if news.is_over or left <= 0:
             return
-        await wait_for(news.differs, min(CHECK_S, left))
+        check_s = min(CHECK_S * place.slowness, MOST_CHECK_S, left)
+        await wait_for(news.differs, check_s, place)
         forget_user(request)
         try:
             response = await ask()

@@ -32,7 +32,7 @@ from workers.job_run import end_dry_run
 logger = logging.getLogger(__name__)
 
 READS = (PREVIEW_TABLE, READ_CONFLICT_ROWS, TRY_FIXES)
-_NICE = 5
+_NICE = 10
 _bounded = False
 _places = 0
 _places_file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker lives

@@ -75,7 +75,7 @@ _PAUSES_S = (0.1, 0.5, 2.0)
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 _NOT_FOUND, _TIMEOUT, _CONFLICT, _LIMIT, _NOT_IMPLEMENTED = 404, 408, 409, 429, 501
 _PAGINGS = 3
-_THROTTLED_TRIES, _MAX_THROTTLED_S = 3, 60.0
+_THROTTLED_REPEATS, _MAX_THROTTLED_S = 2, 60.0
 _DENIED = frozenset({401, 403})
 _OPTIONS = {
     "s3.access-key-id": "aws_access_key_id",
@@ -137,12 +137,13 @@ class _UnityServer:
     def _send(self, method: str, path: str, body: object, params: Mapping[str, str]) -> bytes:
         """Send a request; send it again after the pause for which the server asks by `Retry-After`."""
         address = f"{method} {self._client.base_url}{path.lstrip('/')}"
-        for tries_left in reversed(range(_THROTTLED_TRIES)):
-            answer = self._request(address, method, path, body, params)
+        answer = self._request(address, method, path, body, params)
+        for _ in range(_THROTTLED_REPEATS):
             wait = answer.headers.get("Retry-After", "")
-            if answer.status_code != _LIMIT or not wait.isdecimal() or not tries_left:
+            if answer.status_code != _LIMIT or not wait.isdecimal():
                 break
             self._clock.pause(min(float(wait), _MAX_THROTTLED_S))
+            answer = self._request(address, method, path, body, params)
         if answer.is_success:
             return answer.content
         raise _error_of(address, answer)

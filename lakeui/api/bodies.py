@@ -11,11 +11,14 @@ from http import HTTPStatus
 
 from django.conf import settings
 
-from lakeui.event_streams import App, Message, Receive, Scope, Send
+from lakeui.request_turns import App, Message, Receive, Scope, Send
 
 _TAKES_FILES = re.compile(r"^/(api/v1/uploads|tables/upload|jobs/new)/$")
 _FORM_AROUND_A_FILE = 1024 * 1024
-_TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+_CODES = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "REQUEST_TOO_LARGE",
+    HTTPStatus.TOO_MANY_REQUESTS: "THROTTLED",
+}
 
 
 class BoundedBodies:
@@ -30,7 +33,7 @@ class BoundedBodies:
             return
         limit = limit_of(scope["path"])
         if _content_length(scope) > limit:
-            await _refuse(scope, send, limit)
+            await _refuse_body(scope, send, limit)
             return
         taken = 0
 
@@ -42,7 +45,7 @@ class BoundedBodies:
 
         await self._app(scope, receive_bounded, send)
         if taken > limit:  # the application does not answer a disconnected client
-            await _refuse(scope, send, limit)
+            await _refuse_body(scope, send, limit)
 
 
 def limit_of(path: str) -> int:
@@ -57,14 +60,27 @@ def _content_length(scope: Scope) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
-async def _refuse(scope: Scope, send: Send, limit: int) -> None:
-    request_id, detail = str(uuid.uuid4()), f"The body is larger than {limit} bytes."
+async def refuse_to_queue(scope: Scope, send: Send) -> None:
+    """Answer a client of whose requests too many already wait for a turn."""
+    detail = "Too many of your requests are waiting already. Send it again later."
+    await _refuse(scope, send, HTTPStatus.TOO_MANY_REQUESTS, detail, (b"retry-after", b"5"))
+
+
+async def _refuse_body(scope: Scope, send: Send, limit: int) -> None:
+    detail = f"The body is larger than {limit} bytes."
+    await _refuse(scope, send, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+
+
+async def _refuse(
+    scope: Scope, send: Send, status: HTTPStatus, detail: str, *more: tuple[bytes, bytes]
+) -> None:
+    request_id, code = str(uuid.uuid4()), _CODES[status]
     is_rest = scope["path"].startswith("/api/")
     problem = {
-        "type": "urn:lakeui:problem:request_too_large",
-        "title": _TOO_LARGE.phrase,
-        "status": _TOO_LARGE.value,
-        "code": "REQUEST_TOO_LARGE",
+        "type": f"urn:lakeui:problem:{code.lower()}",
+        "title": status.phrase,
+        "status": status.value,
+        "code": code,
         "detail": detail,
         "instance": scope["path"],
         "request_id": request_id,
@@ -76,6 +92,7 @@ async def _refuse(scope: Scope, send: Send, limit: int) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"x-request-id", request_id.encode()),
         (b"connection", b"close"),
+        *more,
     ]
-    await send({"type": "http.response.start", "status": _TOO_LARGE.value, "headers": headers})
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -4,6 +4,8 @@ import re
 import uuid
 from http import HTTPStatus
 
+from django.contrib.auth.models import User
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.http import ConditionalGetMiddleware
@@ -12,6 +14,7 @@ from django.utils.functional import SimpleLazyObject
 
 from lakeui.api.problems import CONTENT_TYPE, DATABASE_AWAY, problem_response, status_problem
 from lakeui.api.unity.errors import PREFIX as UNITY
+from lakeui.request_turns import ACCOUNT
 
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
@@ -39,9 +42,11 @@ class RequestIdMiddleware(MiddlewareMixin):
     ) -> HttpResponseBase:
         if _needs_shape(request, response):
             response = _convert_response(request, response)
+        if (user := _user_of(request)) is not None and isinstance(request, ASGIRequest):
+            request.scope[ACCOUNT] = user.pk  # type: ignore[index]  # read by `RequestsInTurn`
         if request.path_info.startswith("/api/"):
             response.headers.setdefault("Cache-Control", "private, no-cache")
-        elif _is_signed_in(request):
+        elif user is not None:
             response.headers.setdefault("Cache-Control", "private, no-store")
         response.headers["X-Request-ID"] = getattr(request, "request_id", "")
         return response
@@ -64,8 +69,8 @@ def _holds_nul(request: HttpRequest) -> bool:
     return "\0" in request.path_info or "%00" in asked
 
 
-def _is_signed_in(request: HttpRequest) -> bool:
-    """Tell whether the answer may show private content.
+def _user_of(request: HttpRequest) -> User | None:
+    """Return the user if the answer may show private content.
 
     If nothing has read the user, as for static files and probes, the database is not queried
     either.
@@ -73,7 +78,7 @@ def _is_signed_in(request: HttpRequest) -> bool:
     user = getattr(request, "user", None)
     if type(user) is SimpleLazyObject:
         user = getattr(request, "_cached_user", None)
-    return user is not None and bool(user.is_authenticated)
+    return user if user is not None and user.is_authenticated else None
 
 
 def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:

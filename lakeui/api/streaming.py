@@ -95,7 +95,7 @@ def allow_waiting(
             return refuse_to_wait(request)
         place = StreamSlot(request.user.pk)
         try:
-            await wait_for(is_news, seconds)
+            await wait_for(is_news, seconds, place)
         finally:
             place.leave()
         request.was_held = True  # type: ignore[attr-defined]  # read by `was_held`

@@ -7,7 +7,9 @@ web server must pass the peer's own address on: uvicorn runs with `--no-proxy-he
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -27,9 +29,8 @@ def client_address(request: HttpRequest) -> str | None:
     It is the peer's address with TRUSTED_PROXIES=0, and if the header has no address at the
     position for which the trusted proxies vouch: such a request bypassed some of them.
     """
-    return _read_forwarded_address(request, settings.TRUSTED_PROXIES) or _canonical(
-        request.META.get("REMOTE_ADDR", "")
-    )
+    forwarded = request.headers.get("X-Forwarded-For", "")
+    return _find_address(request.META.get("REMOTE_ADDR", ""), forwarded)
 
 
 def client_network(request: HttpRequest) -> str:
@@ -37,17 +38,31 @@ def client_network(request: HttpRequest) -> str:
 
     One customer has at least a /64 and could restart the count with each address.
     """
-    address = client_address(request) or ""
-    if ":" not in address:
-        return address
+    return _network_of(client_address(request))
+
+
+def scope_network(scope: Mapping[str, Any]) -> str:
+    """Return the same of a request that Django has not read yet."""
+    lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    peer = (scope.get("client") or ("",))[0]
+    return _network_of(_find_address(peer, b",".join(lines).decode("latin-1")))
+
+
+def _network_of(address: str | None) -> str:
+    if address is None or ":" not in address:
+        return address or ""
     return str(ipaddress.ip_network(f"{address}/{_IPV6_CUSTOMER_BITS}", strict=False))
 
 
-def _read_forwarded_address(request: HttpRequest, proxies: int) -> str | None:
+def _find_address(peer: str, forwarded: str) -> str | None:
+    return _read_forwarded_address(forwarded, settings.TRUSTED_PROXIES) or _canonical(peer)
+
+
+def _read_forwarded_address(forwarded: str, proxies: int) -> str | None:
     """Return the outermost trusted proxy's peer. Several header lines count as one."""
     if proxies <= 0:
         return None
-    hops = request.headers.get("X-Forwarded-For", "").rsplit(",", proxies)
+    hops = forwarded.rsplit(",", proxies)
     return _canonical(hops[-proxies]) if len(hops) >= proxies else None
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from amqp.exceptions import AMQPError
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.template import TemplateDoesNotExist, TemplateSyntaxError
 from django.template.loader import get_template
 from kombu.exceptions import KombuError, OperationalError
@@ -52,10 +54,15 @@ def _database_answers() -> bool:
 
 def _is_migrated() -> bool:
     try:
-        executor = MigrationExecutor(connection)
-        return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+        return _migrations() <= MigrationRecorder(connection).applied_migrations().keys()
     except DatabaseError:
         return False
+
+
+@cache
+def _migrations() -> frozenset[tuple[str, str]]:
+    """Return the migrations of this code, read once: a probe may come at any rate."""
+    return frozenset(MigrationLoader(connection).graph.nodes)
 
 
 def _can_render() -> bool:

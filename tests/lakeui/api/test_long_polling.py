@@ -206,7 +206,9 @@ def test_a_database_that_goes_away_during_a_wait_ends_it_for_the_view_to_tell(er
             raise error
         return False
 
-    asyncio.run(event_streams.wait_for(is_away, LONG))
+    slot = event_streams.StreamSlot(None)
+    asyncio.run(event_streams.wait_for(is_away, LONG, slot))
+    slot.leave()
     assert len(looks) == 2
 
 

@@ -242,7 +242,7 @@ def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeyp
 
     async def send_to_nobody() -> None:
         place = event_streams.StreamSlot(1)
-        parts = event_streams._iter_parts(HttpRequest(), None, news, "", lambda _: b"")
+        parts = event_streams._iter_parts(HttpRequest(), None, news, "", lambda _: b"", place)
         events = event_streams._iter_bounded(parts, place)
         async with aclosing(events):
             async for _ in events:

@@ -1,10 +1,12 @@
 """Addresses for monitoring."""
 
 import pytest
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
 
 from lakeui.celery import app
 from lakeui.jobs.models import Job
+from lakeui.monitoring.health import _migrations
 from lakeui.monitoring.operations import queues, workers
 from tests.lakeui.people import grant, make_job, make_table, person
 
@@ -25,6 +27,16 @@ def test_readyz_names_what_is_there(client, db):
         "pages": "ok",
         "broker": "ok",
     }
+
+
+def test_a_probe_reads_the_code_once_and_the_migrations_of_the_database_each_time(client, db):
+    for _ in range(2):
+        assert client.get("/readyz").status_code == 200
+    assert _migrations.cache_info().misses <= 1
+    MigrationRecorder.Migration.objects.filter(app="managed").delete()
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["checks"]["migrations"] == "Run manage.py migrate."
 
 
 def test_readyz_says_503_and_the_remedy_without_an_address(client, db):
