@@ -395,6 +395,7 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "lakeui.api.problems.handle_exception",
     "URL_FORMAT_OVERRIDE": None,
 }
+AUDITLOG_LOGENTRY_MODEL = "auditlog.LogEntry"  # the default, which a migration names
 KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
 SPECTACULAR_SETTINGS = {
