@@ -91,6 +91,7 @@ class ManagedTable(models.Model):
     latest_version = models.BigIntegerField(default=-1)
     published_version = models.BigIntegerField(default=-1)
     timestamp_ms = models.BigIntegerField(default=0)  # the latest commit's
+    refused_count = models.PositiveBigIntegerField(default=0)  # its attempts
     definition = models.JSONField(default=dict, blank=True)
     declared = models.JSONField(default=dict, blank=True)
     permitted = models.JSONField(default=list, blank=True)  # maintenance that clients may run

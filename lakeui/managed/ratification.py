@@ -257,14 +257,18 @@ def _refuse(table: ManagedTable, commit: RatifiedCommit, origin: CommitOrigin) -
     raise UnpublishedLimitError(what, "Publish them, then propose this one again.")
 
 
+@transaction.atomic
 def _record_attempt(table: ManagedTable, commit: RatifiedCommit, origin: CommitOrigin) -> None:
-    latest = ManagedTable.objects.values_list("latest_version", flat=True).get(pk=table.pk)
+    rows = ManagedTable.objects.filter(pk=table.pk)
+    latest = rows.values_list("latest_version", flat=True).get()
     attempt, is_new = CommitAttempt.objects.get_or_create(
         table=table,
         file_name=commit.file_name,
         defaults={**source_fields(commit, asdict(origin)), "latest_version": latest},
     )
-    if not is_new:
+    if is_new:
+        rows.update(refused_count=F("refused_count") + 1)
+    else:
         CommitAttempt.objects.filter(pk=attempt.pk).update(tries=F("tries") + 1)
 
 

@@ -7,10 +7,8 @@ from datetime import datetime
 from django.core.cache import cache
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 from kombu.exceptions import KombuError, OperationalError
 
-from lakeui.catalog.models import Table
 from lakeui.celery import app
 from lakeui.jobs.leases import CLAIMABLE
 from lakeui.jobs.models import Job
@@ -89,13 +87,6 @@ def workers() -> tuple[Worker, ...]:
 def stale_jobs() -> QuerySet[Job]:
     """Return running jobs with an expired lease, not yet found by the sweeper."""
     return Job.objects.filter(state__in=Job.AT_WORK, lease_expires_at__lt=Now())
-
-
-def mirror_lag_s(table: Table, now: datetime | None = None) -> float | None:
-    """Seconds since the mirror last saw the table's log; None: never."""
-    if table.mirrored_at is None:
-        return None
-    return ((now or timezone.now()) - table.mirrored_at).total_seconds()
 
 
 def queue_of_worker(name: str) -> str:
