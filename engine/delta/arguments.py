@@ -6,7 +6,9 @@ from typing import Any, NoReturn, TypeAlias
 from pyspark.sql import Column, DataFrame
 
 from engine.errors import RequestError
+from engine.expressions.scope import strip_table_name
 from engine.protocol.features import FEATURES
+from engine.schema.column_paths import column_path, render_column_path
 from engine.spark.column_trees import CallerFrames, GivenColumn
 
 ExpressionOrColumn: TypeAlias = str | Column
@@ -50,15 +52,16 @@ def assignments(given: object, frames: CallerFrames, name: str) -> dict[str, Giv
     if not isinstance(given, dict):
         msg = f"{name} must be a dict, found to be {type(given)}"
         raise TypeError(msg)
-    return {_key(key, name): _value(value, frames, name) for key, value in given.items()}
+    return {_key(key, frames, name): _value(value, frames, name) for key, value in given.items()}
 
 
-def _key(key: object, name: str) -> str:
+def _key(key: object, frames: CallerFrames, name: str) -> str:
     if not isinstance(key, str):
         what = f"Keys of dict in {name} must contain only strings with column names"
         msg = f"{what}, found '{key}' of type '{type(key)}'"
         raise TypeError(msg)
-    return key
+    column = strip_table_name(column_path(key), frames.target_name)
+    return render_column_path(column) if column else key
 
 
 def _value(value: object, frames: CallerFrames, name: str) -> GivenColumn:

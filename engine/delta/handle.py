@@ -12,7 +12,7 @@ from engine.commands.merge import Merge
 from engine.commands.model import Append, Create, Delete, Overwrite, Update
 from engine.commands.names import is_location
 from engine.delta.exceptions import delta_errors
-from engine.delta.names import locate, open_table
+from engine.delta.names import locate, open_table, parts_of
 from engine.errors import IllegalOptionError, RequestError
 from engine.expressions.literals import is_whole
 from engine.operations.named_tables import open_location
@@ -91,7 +91,8 @@ class Handle:
     def caller(self, source: DataFrame | None = None) -> CallerFrames:
         """Return the frames of conditions and values."""
         terms = has_engine_terms(self.spark)
-        return CallerFrames(self.spark, source, tuple(self.frames), terms)
+        name = () if self.alias else parts_of(self.name)
+        return CallerFrames(self.spark, source, tuple(self.frames), terms, name)
 
     @property
     def qualifier(self) -> str:

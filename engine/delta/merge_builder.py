@@ -33,14 +33,6 @@ from engine.spark.columns import from_spark_schema
 from engine.spark.jvm import frame_over, get_analyzed_plan, scala_seq, sql_package
 from engine.spark.session import bypass_routing, check_is_spark, is_in_utc, is_remote
 
-_KEEP_NAMES = frozenset(
-    [
-        *("Filter", "Sort", "Limit", "GlobalLimit", "LocalLimit", "Offset", "Deduplicate"),
-        *("Distinct", "Hint", "ResolvedHint", "Sample", "Repartition", "RepartitionByExpression"),
-    ]
-)
-"""Plan nodes that keep the names of their child."""
-
 TARGET, SOURCE = "target", "source"
 
 
@@ -137,7 +129,7 @@ class DeltaMergeBuilder:
         handle = self._handle
         with delta_errors():
             check_is_spark(handle.spark)
-            names = aliases_of(self._source)
+            names = self._caller.source_name[-1:]
             self._check_zone()
         evolves = self._evolves or handle.is_set(AUTO_MERGE)
         on = condition(self._on, self._caller)
@@ -303,23 +295,3 @@ def name_frame(frame: DataFrame, name: str) -> DataFrame:
     identifier = catalyst.AliasIdentifier(short, scala_seq(qualifier, session))
     plan = catalyst.plans.logical.SubqueryAlias(identifier, get_analyzed_plan(frame))
     return frame_over(plan, session)
-
-
-def aliases_of(frame: DataFrame) -> tuple[str, ...]:
-    """Return the alias; empty if there is none or the columns have several."""
-    if is_remote(frame.sparkSession):
-        inside: Any = frame
-        return _read_remote_names(inside._plan)
-    return _read_classic_names(get_analyzed_plan(frame))
-
-
-def _read_classic_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
-    while str(plan.nodeName()) in _KEEP_NAMES:
-        plan = plan.children().apply(0)
-    return (str(plan.alias()),) if str(plan.nodeName()) == "SubqueryAlias" else ()
-
-
-def _read_remote_names(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
-    while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
-        plan = plan._child
-    return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()

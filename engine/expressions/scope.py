@@ -19,12 +19,14 @@ class Relation:
     """A table as a source of columns.
 
     `side` marks resolved columns ("" for the only table, "target", "source"), `names` are the
-    qualifiers allowed before a column: the alias, or else the name, comes first.
+    qualifiers allowed before a column: the alias, or else the name, comes first. `database` has the
+    names allowed before that first one: a catalog and a database.
     """
 
     schema: StructType
     side: str = ""
     names: tuple[str, ...] = ()
+    database: tuple[str, ...] = ()
 
     @property
     def called(self) -> str:
@@ -36,12 +38,20 @@ class Relation:
         """Other qualifiers of its columns unless they mean something else, in lower case."""
         return {name.lower() for name in (*self.names, self.side) if name} - {self.called}
 
+    def strip_database(self, path: Sequence[str]) -> Sequence[str]:
+        """Return a dotted name without the relation's name and the database before it.
+
+        It is empty for a name that does not begin so.
+        """
+        whole = (*self.database, self.called)
+        return strip_table_name(path, whole) if self.called else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The relations of a statement; names are matched ignoring case.
 
-    A qualifier is first a relation's name, then a struct column, as in Spark; then another name of
+    A qualifier is first a relation's name, with its database or without, then a struct column, as in Spark; then another name of
     a relation, unless a second one has it. Names unknown to all are looked up in the `outer` scope,
     around a subquery.
 
@@ -78,6 +88,12 @@ class Scope:
         """Return the columns a dotted name may mean in these relations, without the outer scope."""
         if len(path) < 2:
             return self._find_columns(path)
+        stripped = [(relation, relation.strip_database(path)) for relation in self.relations]
+        qualified = [
+            column for relation, rest in stripped if rest for column in _columns([relation], rest)
+        ]
+        if qualified:
+            return qualified
         first = path[0].lower()
         called = [relation for relation in self.relations if relation.called == first]
         named = [relation for relation in self.relations if first in relation.other_names]
@@ -114,6 +130,16 @@ class Scope:
             if first and first in {name.lower() for name in relation.names}
         ]
         return named or self.relations
+
+
+def strip_table_name(path: Sequence[str], table: Sequence[str]) -> Sequence[str]:
+    """Return a dotted name without the table's name and at least its database before it; else ()."""
+    lowered = [name.lower() for name in path]
+    for start in range(len(table) - 1):
+        name = [part.lower() for part in table[start:]]
+        if len(path) > len(name) and lowered[: len(name)] == name:
+            return path[len(name) :]
+    return ()
 
 
 def _likely(name: str, names: list[str]) -> list[str]:

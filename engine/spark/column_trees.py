@@ -12,8 +12,9 @@ symbols alone: Spark Connect leaves text to its server.
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +58,13 @@ PREFIX = "__lake_spark_"
 _SPLIT = frozenset({"and", "or", "not", "in", *COMPARISONS})
 """Functions whose arguments are converted one by one if the whole has no tree."""
 
+_KEEP_NAMES = frozenset(
+    [
+        *("Filter", "Sort", "Limit", "GlobalLimit", "LocalLimit", "Offset", "Deduplicate"),
+        *("Distinct", "Hint", "ResolvedHint", "Sample", "Repartition", "RepartitionByExpression"),
+    ]
+)
+"""Plan nodes that keep the names of their child."""
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _BINDS_LESS = frozenset(
     ["OR", "NOT", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "IS", "BETWEEN", "EXISTS", "SELECT"]
@@ -72,13 +80,36 @@ class _SparkAloneError(Exception):
 class CallerFrames:
     """The DataFrames of a caller's columns: the source of a MERGE, and the target's.
 
-    `has_engine_terms` is true if the session evaluates expressions as the engine does.
+    `has_engine_terms` is true if the session evaluates expressions as the engine does. `target_name`
+    is the target's whole name in the catalog; empty if it has an alias, or no name.
     """
 
     session: SparkSession
     source: DataFrame | None = None
     of_target: Sequence[DataFrame] = ()
     has_engine_terms: bool = True
+    target_name: tuple[str, ...] = ()
+
+    @cached_property
+    def source_name(self) -> tuple[str, ...]:
+        """The source's alias, or its name in the catalog; empty if its columns have several."""
+        if self.source is None:
+            return ()
+        if is_remote(self.session):
+            inside: Any = self.source
+            return _read_remote_name(inside._plan)
+        return _read_classic_name(get_analyzed_plan(self.source))
+
+    def add_databases(self, scope: Scope) -> Scope:
+        """Return the scope with the databases before the names of its relations."""
+        names = {"": self.target_name, "target": self.target_name}
+        if any(relation.side == "source" for relation in scope.relations):
+            names["source"] = self.source_name
+        relations = (
+            replace(relation, database=names.get(relation.side, ())[:-1])
+            for relation in scope.relations
+        )
+        return replace(scope, relations=tuple(relations))
 
 
 class GivenColumn(GivenExpression):
@@ -187,7 +218,7 @@ class StatementText(GivenColumn):
 
 class _Trees:
     def __init__(self, frames: CallerFrames, scope: Scope, now_ms: int) -> None:
-        self._frames, self._scope, self._now_ms = frames, scope, now_ms
+        self._frames, self._scope, self._now_ms = frames, frames.add_databases(scope), now_ms
         self._moments = moments(now_ms, by_session=not frames.has_engine_terms).values
         self._hopeless: set[int] = set()
         self._ambiguous = any(
@@ -403,6 +434,20 @@ def _has(frame: DataFrame, node: AttributeNode) -> bool:
         return node.key in _plan_ids(inside._plan)
     output = get_analyzed_plan(frame).output()
     return any(attribute.exprId().id() == node.key for attribute in iter_seq(output))
+
+
+def _read_classic_name(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - the JVM's
+    while str(plan.nodeName()) in _KEEP_NAMES:
+        plan = plan.children().apply(0)
+    if str(plan.nodeName()) != "SubqueryAlias":
+        return ()
+    return (*map(str, iter_seq(plan.identifier().qualifier())), str(plan.alias()))
+
+
+def _read_remote_name(plan: Any) -> tuple[str, ...]:  # noqa: ANN401 - Connect's plans
+    while type(plan).__name__ in _KEEP_NAMES and plan._child is not None:
+        plan = plan._child
+    return (str(plan._alias),) if type(plan).__name__ == "SubqueryAlias" else ()
 
 
 def _plan_ids(plan: Any) -> set[object]:  # noqa: ANN401 - Connect's plans

@@ -130,32 +130,56 @@ def _empty(session: SparkSession, relation: Relation) -> DataFrame:
 def _add_relation_structs(
     frame: DataFrame, relations: Sequence[Relation]
 ) -> tuple[DataFrame, list[str]]:
-    """Add a struct of each relation's columns under each of its names; return these names too.
+    """Add a struct of each relation's columns under each of its names; return the structs' names too.
 
-    `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name of a
-    column stays the column's.
+    `t.id` then finds the field of a column `t`, whatever the engine calls the relation, and `db.t.id`
+    that of a struct in a column `db`. A name of a column stays the column's.
     """
     taken = {name.lower() for table in relations for name in table.schema.names}
-    new: dict[str, Column] = {}
-    for name, relation in _names(relations):
-        if name.lower() not in taken:
-            new[name] = F.struct(*map(_column_of(relation), relation.schema.names))
-            taken.add(name.lower())
-    if not new:
-        return frame, []
-    return frame.select(
-        F.col("*"), *[new_column.alias(name) for name, new_column in new.items()]
-    ), list(new)
+    tables: dict[tuple[str, ...], tuple[Relation, Sequence[str]]] = {}
+    for path, relation in (*_iter_names(relations), *_iter_whole_names(relations)):
+        if path[0].lower() not in taken:
+            tables.setdefault(tuple(map(str.lower, path)), (relation, path))
+    new = _nest_tables({tuple(path): relation for relation, path in tables.values()})
+    return (frame.select(F.col("*"), *new.values()), list(new)) if new else (frame, [])
 
 
-def _names(relations: Sequence[Relation]) -> Iterator[tuple[str, Relation]]:
+def _nest_tables(tables: Mapping[tuple[str, ...], Relation]) -> dict[str, Column]:
+    """Return a struct for the first part of every path, with the columns of the table at its end."""
+    inner: dict[str, dict[tuple[str, ...], Relation]] = {}
+    for path, relation in tables.items():
+        inner.setdefault(path[0], {})[path[1:]] = relation
+    structs: dict[str, Column] = {}
+    for first, below in inner.items():
+        own = below.pop((), None)
+        fields = (
+            {}
+            if own is None
+            else {name.lower(): _column_of(own)(name) for name in own.schema.names}
+        )
+        structs[first] = F.struct(*(_nest_tables(below) | fields).values()).alias(first)
+    return structs
+
+
+def _iter_whole_names(
+    relations: Sequence[Relation],
+) -> Iterator[tuple[tuple[str, ...], Relation]]:
+    """Iterate over the names of relations with a database, and a catalog, before them."""
+    for relation in relations:
+        whole = (*relation.database, *relation.names[:1])
+        for start in range(len(whole) - 1):
+            if whole[start].lower() not in _SIDES and relation.schema.names:
+                yield whole[start:], relation
+
+
+def _iter_names(relations: Sequence[Relation]) -> Iterator[tuple[tuple[str, ...], Relation]]:
     for relation in relations:
         for name in relation.names:
             if relation.side and name.lower() in _SIDES - {relation.side}:
                 what = f"{name} is the name of the other table in an expression for Spark."
                 raise RequestError(what, "Give this table another alias.", field="alias")
             if name and name.lower() != relation.side and relation.schema.names:
-                yield name, relation
+                yield (name,), relation
 
 
 def _column_of(relation: Relation) -> Callable[[str], Column]:

@@ -155,6 +155,35 @@ def test_columns_have_the_names_of_database_and_catalog_before_their_table(lake,
             assert rows_of(frame.where(f"{name} > 1").select(name)) == [(3,)]
 
 
+def test_conditions_of_a_table_have_the_names_of_database_and_catalog(lake, orders):
+    lake.sql("CREATE OR REPLACE TABLE news (id BIGINT, item STRING) USING delta")
+    lake.sql("INSERT INTO news VALUES (1, 'pen'), (2, 'INK'), (5, 'cap')")
+    lake.udf.register("plain", lambda text: text.lower(), "string")
+    lake.udf.register("alike", lambda one, other: one.lower() == other.lower(), "boolean")
+    table = DeltaTable.forName(lake, "orders")
+    table.update(F.col("shop.orders.id") == 1, {"shop.orders.item": "upper(shop.orders.item)"})
+    table.update("plain(spark_catalog.shop.orders.item) = 'nib'", {"orders.item": F.lit("n")})
+    assert rows(lake, "TABLE orders") == [(1, "PEN"), (2, "ink"), (3, "n")]
+    on = "shop.orders.id = shop.news.id AND alike(Shop.Orders.item, spark_catalog.shop.news.item)"
+    merge = table.merge(lake.table("news"), on)
+    merge = merge.whenMatchedUpdate(
+        "shop.news.id = 2", {"shop.orders.item": F.col("spark_catalog.shop.news.item")}
+    )
+    merge.whenNotMatchedInsert(
+        values={"orders.id": "shop.news.id", "spark_catalog.shop.orders.item": "shop.news.item"}
+    ).execute()
+    assert rows(lake, "TABLE orders") == [(1, "PEN"), (2, "INK"), (3, "n"), (5, "cap")]
+    table.delete("SHOP.orders.id = 5 AND plain(shop.orders.item) = 'cap'")
+    for text in ("shop.orders.id = 1", "plain(shop.orders.item) = 'pen'", "other.orders.id = 1"):
+        with pytest.raises(AnalysisException, match=r"column .*orders|UNRESOLVED_COLUMN"):
+            table.alias("o").delete(text)
+    table.delete(F.col("spark_catalog.shop.orders.id") > 1)
+    assert rows(lake, "TABLE orders") == [(1, "PEN")]
+    lake.sql("CREATE OR REPLACE TABLE news USING delta AS SELECT id, item AS shop FROM shop.news")
+    DeltaTable.forName(lake, "news").delete("shop = 'pen' AND shop.news.id = 1")
+    assert rows(lake, "SELECT id FROM news") == [(2,), (5,)]
+
+
 def test_a_merge_target_may_be_called_source_and_its_source_target(lake, orders):
     lake.sql("CREATE OR REPLACE TEMP VIEW news AS SELECT 2 AS id, 'INK' AS item")
     lake.sql(

@@ -49,3 +49,26 @@ def test_what_one_table_is_called_means_no_other_one():
     with pytest.raises(UnknownColumnError):
         Scope((alone,), taken="t").resolve(["t", "a"])
     assert Scope((alone,)).resolve(["t", "a"]).relation == "target"
+
+
+def test_a_database_before_a_table_comes_before_a_struct_column():
+    fields = (*SOURCE.fields, StructField("db", StructType((StructField("s", SOURCE),))))
+    catalog = ("main", "db")
+    scope = Scope(
+        (
+            Relation(TARGET, "target", ("t",), catalog),
+            Relation(StructType(fields), "source", ("s", "table"), catalog),
+        )
+    )
+    for path, expected in (
+        ("db.t.a", ("target", ("a",))),
+        ("MAIN.Db.T.source.kind", ("target", ("source", "kind"))),
+        ("db.s.a", ("source", ("a",))),
+        ("db.s.db.s.kind", ("source", ("db", "s", "kind"))),
+        ("s.db.s.kind", ("source", ("db", "s", "kind"))),
+    ):
+        column = scope.resolve(path.split("."))
+        assert (column.relation, column.path) == expected, path
+    for path in ("main.t.a", "db.table.a", "other.t.a", "db.t"):
+        with pytest.raises(UnknownColumnError):
+            scope.resolve(path.split("."))
