@@ -5,6 +5,7 @@ The engine writes Delta tables; Spark's own writers do the rest.
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
@@ -39,9 +40,12 @@ from engine.delta.names import (
 )
 from engine.delta.row_statements import rename_by_position
 from engine.delta.table_reads import lower_options
-from engine.errors import RequestError
-from engine.spark.session import bypass_routing
+from engine.errors import RequestError, SchemaMismatchError
+from engine.schema.write_errors import TypeNotStorableError
+from engine.spark.columns import from_spark_schema
+from engine.spark.session import bypass_routing, has_engine_terms
 from engine.spark.statement_plan import name_parts
+from engine.spark.write.shape import check_assignable, fit_to_table
 
 _MERGE_SCHEMA = "mergeschema"
 _MODES = {"errorifexists": ERROR, "default": ERROR}
@@ -50,6 +54,10 @@ _MODES = {"errorifexists": ERROR, "default": ERROR}
 def _columns(given: tuple[Any, ...]) -> tuple[str, ...]:
     names = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
     return tuple(map(str, names))
+
+
+class StreamTypeError(SchemaMismatchError, code="DELTA_FAILED_TO_MERGE_FIELDS"):
+    """A stream has a type with no cast to the column's."""
 
 
 class BucketingError(RequestError, code="DELTA_OPERATION_NOT_ALLOWED_DETAIL"):
@@ -236,6 +244,25 @@ class DeltaStreamWriter(DataStreamWriter):
         self._frame, self._source = df, ""
         self._partitions: tuple[str, ...] = ()
         self._own_options: dict[str, Any] = {}
+        self._calls: list[Callable[[DataStreamWriter], object]] = []
+
+    def outputMode(self, outputMode: str) -> "DeltaStreamWriter":  # noqa: N802, N803
+        """Set which rows of a result are written."""
+        return self._call("outputMode", outputMode)
+
+    def queryName(self, queryName: str) -> "DeltaStreamWriter":  # noqa: N802, N803
+        """Name the query."""
+        return self._call("queryName", queryName)
+
+    def trigger(self, **when: Any) -> "DeltaStreamWriter":  # noqa: ANN401
+        """Set when a batch begins."""
+        return self._call("trigger", **when)
+
+    def _call(self, name: str, *arguments: Any, **named: Any) -> "DeltaStreamWriter":  # noqa: ANN401
+        """Call a method of Spark's writer, and later of the writer of the cast stream."""
+        getattr(super(), name)(*arguments, **named)
+        self._calls.append(methodcaller(name, *arguments, **named))
+        return self
 
     def option(self, key: str, value: Any) -> "DeltaStreamWriter":  # noqa: ANN401
         """Set an option under Spark's name for it."""
@@ -298,11 +325,10 @@ class DeltaStreamWriter(DataStreamWriter):
                 super().option("path", own)
             return super().start(path, None, outputMode, None, queryName)
         where = path if path is not None else own
-        if where is not None:
-            where = str(where)
-            self._make(location=where)
-            self._fit_table(where)
-        return super().start(where, None, outputMode, None, queryName)
+        if where is None:
+            return super().start(None, None, outputMode, None, queryName)  # fails in Spark's words
+        self._make(location=str(where))
+        return self._start_in_table(str(where), outputMode, queryName)
 
     def toTable(  # noqa: N802
         self,
@@ -332,15 +358,16 @@ class DeltaStreamWriter(DataStreamWriter):
                 place = find_delta(spark, name_parts(spark, tableName))
         if place is None:
             raise NameUnknownError(tableName)
-        self._fit_table(place.location)
-        super().format(STREAM_SOURCE)
-        return super().start(place.location, None, outputMode, None, queryName)
+        return self._start_in_table(place.location, outputMode, queryName)
 
-    def _fit_table(self, location: str) -> None:
-        """Refuse other partition columns than the table's; add columns if the stream may.
+    def _start_in_table(
+        self, location: str, mode: str | None, query_name: str | None
+    ) -> StreamingQuery:
+        """Cast the stream to the table's types, and add its new columns if it may; then start it.
 
         Raises:
             PartitioningError: the partition columns differ.
+            SchemaMismatchError: the table cannot store a type of the stream, or lacks a column.
         """
         with bypass_routing(), delta_errors():
             write = replace(self._empty_write(), partition_columns=self._partitions or None)
@@ -349,6 +376,21 @@ class DeltaStreamWriter(DataStreamWriter):
             evolves = write.flag(_MERGE_SCHEMA) or handle.is_set(AUTO_MERGE)
             if evolves:
                 append(write, handle)  # commits nothing if there are no new columns
+            table, data = handle.table.snapshot().schema, from_spark_schema(self._frame.schema)
+            try:
+                check_assignable(table, data)
+            except TypeNotStorableError as error:
+                raise StreamTypeError(error.what, error.remedy, field="source") from error
+            lax = not has_engine_terms(write.spark, any_zone=True)
+            cast = fit_to_table(self._frame, data, table.fields, names_values=lax)
+            writer = DataStreamWriter(cast)
+        writer.format(STREAM_SOURCE)
+        for key, value in self._own_options.items():
+            if key not in {_MERGE_SCHEMA, "path"}:
+                writer.option(key, value)
+        for call in self._calls:
+            call(writer)
+        return writer.start(location, None, mode, None, query_name)
 
     def _empty_write(self) -> FrameWrite:
         """Return a write of the stream's columns without rows."""

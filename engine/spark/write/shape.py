@@ -44,8 +44,18 @@ def check_assignable(table: StructType, data: StructType) -> None:
             raise kind(error.what, error.remedy, field="source") from error
 
 
-def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
-    """Return the rows under the table's columns; columns missing from the data are left out."""
+def fit_to_table(
+    frame: DataFrame,
+    data: StructType,
+    table: Sequence[StructField],
+    *,
+    names_values: bool = True,
+) -> DataFrame:
+    """Return the rows under the table's columns; columns missing from the data are left out.
+
+    Without `names_values`, the error for a value that cannot be stored is Spark's own; it then
+    needs ANSI mode.
+    """
     pairs = [(field, data.get(field.name)) for field in table]
     ways = [
         (source.name, plan_storage(source.type, field.type, field.name), field.name)
@@ -56,7 +66,10 @@ def fit_to_table(frame: DataFrame, data: StructType, table: Sequence[StructField
         (given, given) for given in frame.columns
     ]:
         return frame  # unchanged: saves a plan
-    columns = [store_column(column(given), way, INSERT).alias(name) for given, way, name in ways]
+    columns = [
+        store_column(column(given), way, INSERT, is_steady=names_values).alias(name)
+        for given, way, name in ways
+    ]
     return frame.select(*columns)
 
 

@@ -6,7 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    StreamingQueryException,
+)
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.delta import DeltaTable, creation, enable
@@ -228,6 +232,45 @@ def test_a_stream_reads_a_name_and_makes_the_table_that_it_writes(lake, days, tm
     again = again.options(checkpointLocation=str(tmp_path / "again"), path=f"{copy} 2")
     again.start().awaitTermination()
     assert read(lake, f"{copy} 2") == sorted(DAYS)
+
+
+def test_a_stream_casts_to_the_types_of_the_table(lake, tmp_path):
+    lake.sql("CREATE TABLE typed (id INT, at TIMESTAMP, s STRUCT<n: BIGINT>) USING delta")
+    texts = [("1", "2026-01-31 12:00:00", (2,)), ("2", None, None)]
+    texts = lake.createDataFrame(texts, "ID string, at string, s struct<n: int>")
+    texts.write.format("delta").saveAsTable("texts")
+    zone = lake.conf.get("spark.sql.session.timeZone")
+
+    def stream(frame, name):
+        writer = frame.writeStream.format("delta").queryName(name).outputMode("append")
+        writer = writer.option("checkpointLocation", str(tmp_path / name))
+        writer.trigger(availableNow=True).toTable("typed").awaitTermination()
+
+    stored = lake.readStream.table("texts")
+    try:
+        lake.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        stream(stored, "fits")
+        moment = datetime(2026, 1, 31, 3, tzinfo=UTC)
+        found = lake.sql("SELECT id, unix_seconds(at) AS at, s.n FROM typed").collect()
+        assert sorted(map(tuple, found)) == [(1, moment.timestamp(), 2), (2, None, None)]
+        for ansi in ("true", "false"):
+            lake.conf.set("spark.sql.ansi.enabled", ansi)
+            for number, (value, fault) in enumerate(
+                [(F.lit("x"), "CAST_INVALID_INPUT"), (F.lit(2**40), "CAST_OVERFLOW")]
+            ):
+                fault = fault if ansi == "true" else '"place":"id"'
+                with pytest.raises(StreamingQueryException, match=fault):
+                    stream(stored.withColumn("id", value), f"{ansi} {number}")
+    finally:
+        lake.conf.set("spark.sql.session.timeZone", zone)
+        lake.conf.set("spark.sql.ansi.enabled", "true")
+    for frame, fault in (
+        (stored.withColumn("id", F.current_date()), "DELTA_FAILED_TO_MERGE_FIELDS"),
+        (stored.withColumn("more", F.lit(1)), "the table does not"),
+    ):
+        with pytest.raises(AnalysisException, match=fault):
+            stream(frame, "refused")
+    assert lake.table("typed").count() == 2
 
 
 def test_spark_s_own_builder_merges_into_a_delta_table(lake, days, tmp_path):
