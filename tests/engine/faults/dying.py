@@ -1,7 +1,8 @@
 """Processes killed by SIGKILL at a chosen moment of an operation.
 
 A moment is the start or the end of a store call, or a system call of a write in between: the
-temporary file is opened, linked, renamed or removed.
+temporary file is opened, linked, renamed or removed. On a managed table it is a system call, or a
+line of the embedded catalog.
 
     python -m tests.engine.faults.dying
 
@@ -18,16 +19,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import pandas  # noqa: F401 - otherwise each child would import it
 import pyarrow as pa
 
+from engine.catalog import embedded
 from engine.errors import EngineError
 from engine.storage.base import FileStatus
 from engine.storage.local import LocalStore
-from tests.engine.faults.killed_operations import OPERATIONS
+from tests.engine.faults.killed_operations import MANAGED_OPERATIONS, OPERATIONS, OnManaged
 
 _ROOT = Path(__file__).resolve().parents[3]
+TraceFunction = Callable[[FrameType, str, Any], Any]
 _WRITES = ("open", "os.link", "os.rename", "os.remove", "os.mkdir")
 
 
@@ -59,6 +64,18 @@ class Moments:
                 self.reach(f"{event} {Path(str(arguments[0])).name}")
 
         sys.addaudithook(hook)
+
+    def trace(self, module: str) -> None:
+        """Count each line of a module as a moment, too."""
+
+        def reach_line(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+            if frame.f_code.co_filename != module:
+                return None
+            if event == "line":
+                self.reach(f"line {frame.f_lineno} of {Path(module).name}")
+            return reach_line
+
+        sys.settrace(reach_line)
 
 
 class DeadlyStore(LocalStore):
@@ -156,8 +173,11 @@ def _do(request: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None
     store = DeadlyStore(request["place"], moments)
     moments.watch(request["place"])
     error = None
+    operation = (OPERATIONS | MANAGED_OPERATIONS)[request["operation"]]
+    if isinstance(operation, OnManaged):
+        moments.trace(embedded.__file__)
     try:
-        OPERATIONS[request["operation"]].act(store, request["txn_id"])
+        operation.act(store, request["txn_id"])
         tell({"acknowledged": True})
     except EngineError as raised:
         error = repr(raised)

@@ -7,7 +7,9 @@ operations that read no rows.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from engine.catalog.embedded import EmbeddedCatalog
 from engine.clock import Clock
 from engine.commands.command import Command
 from engine.commands.model import Clone, Create, Restore, Vacuum
@@ -28,6 +30,7 @@ NOW = 1_700_000_000_000
 LATER = NOW + 50 * 365 * 24 * 3_600_000  # late enough that everything that may expire has expired
 SOURCE = "source"
 """The directory beside the table that clones read."""
+MANAGED = "main.default.t"
 V2 = {"delta.checkpointPolicy": "v2", "delta.feature.v2Checkpoint": "supported"}
 ROWS = tuple(("ab"[x % 2], x) for x in range(6))
 SOME = (c.Append(1, ROWS), c.Append(2, (("a", 6), ("b", 7))), c.Delete(3, c.Range(0, 1)))
@@ -118,7 +121,41 @@ class ByEngine:
         run(command, table, None, txn_id=txn_id, since_version=before)
 
 
-Killed = OnArrow | ByEngine
+@dataclass(frozen=True)
+class OnManaged:
+    """A statement on a table of an embedded catalog; both lie below the directory of the test."""
+
+    text: str
+
+    def make(self, place: str) -> None:
+        """Create the catalog and the table."""
+        Path(place).mkdir()
+        DeltaTable.create(MANAGED, NEW, catalog=open_catalog(place), clock=CLOCK)
+        for _ in range(2):
+            _run_managed("INSERT INTO t VALUES (0, 'made'), (1, 'made')", place)
+
+    def act(self, store: Store, txn_id: str) -> None:
+        """Run the statement, unless the log already holds it."""
+        _run_managed(self.text, store.root, txn_id=txn_id, since_version=0)
+
+    def insert_next(self, place: str) -> None:
+        """Insert a row by another writer."""
+        _run_managed("INSERT INTO t VALUES (100, 'next')", place)
+
+
+def open_catalog(place: str) -> EmbeddedCatalog:
+    return EmbeddedCatalog(Path(place) / "catalog.db", str(Path(place) / "lake"))
+
+
+def open_managed(place: str) -> DeltaTable:
+    return DeltaTable.open(MANAGED, catalog=open_catalog(place), clock=CLOCK)
+
+
+def _run_managed(text: str, place: str, **options: Any) -> None:
+    run(parse_statement(text), open_managed(place), None, **options)
+
+
+Killed = OnArrow | ByEngine | OnManaged
 
 
 class _BegunEarlier(DeltaTable):
@@ -149,7 +186,14 @@ CLEANED = _every(2, **{"delta.logRetentionDuration": "interval 1 day"})
 PARTED = Setup(partitioned=True)
 REWRITING = Setup(vectors=False)
 
-OPERATIONS: dict[str, Killed] = {
+MANAGED_OPERATIONS = {
+    "insert into a managed table": OnManaged("INSERT INTO t VALUES (7, 'killed')"),
+    "delete from a managed table": OnManaged("DELETE FROM t WHERE n = 1"),
+    "transaction on a managed table": OnManaged(
+        "BEGIN ATOMIC DELETE FROM t WHERE n = 1; INSERT INTO t VALUES (1, 'killed'), (7, 'new'); END"
+    ),
+}
+OPERATIONS: dict[str, OnArrow | ByEngine] = {
     "append": OnArrow(c.Append(9, (("a", 1), ("b", 2)))),
     "append to partitions": OnArrow(c.Append(9, (("a", 1), ("b", 2))), setup=PARTED),
     "insert select": OnArrow(c.InsertSelect(9, c.Range(2, 5))),

@@ -13,14 +13,20 @@ from pathlib import Path
 import pytest
 
 from engine.errors import TableNotFoundError
+from engine.log.commits import list_versions
 from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 from engine.transaction.log_tail import newest_version
 from tests.engine.faults.dying import Death, Undertaker
-from tests.engine.faults.killed_operations import OPERATIONS
+from tests.engine.faults.killed_operations import (
+    MANAGED_OPERATIONS,
+    OPERATIONS,
+    open_catalog,
+    open_managed,
+)
 from tests.engine.faults.states import check_whole, commits_of, state_of
 from tests.engine.other_engines import deltalake_rows
-from tests.shares import one_in
+from tests.shares import one_in, share
 
 SHARE = 31
 """`make test` kills at one moment in so many, and at another one in each second operation."""
@@ -120,6 +126,47 @@ def test_an_operation_whose_process_is_killed_happens_wholly_or_not_at_all(
     first = 1 + list(OPERATIONS).index(name) % min(SHARE, len(sweep.moments))
     chosen = range(first, len(sweep.moments) + 1, SHARE)
     assert all(sweep.kill_at(fatal) for fatal in chosen)
+
+
+@pytest.mark.timeout(1800)
+def test_a_writer_of_a_managed_table_that_is_killed_lands_once_and_leaves_no_gap(
+    undertaker: Undertaker, tmp_path: Path
+):
+    for name, operation in MANAGED_OPERATIONS.items():
+        before, whole = tmp_path / f"{name} before", tmp_path / f"{name} whole"
+        operation.make(str(before))
+        operation.make(str(whole))
+        life = undertaker.run(name, str(whole), "killed")
+        assert life.acknowledged, life
+        states, landed = [_list_managed_rows(before), _list_managed_rows(whole)], []
+        for fatal in share(2 * SHARE, range(len(life.moments), 0, -1)):
+            place = tmp_path / f"{name} {fatal}"
+            operation.make(str(place))
+            death = undertaker.run(name, str(place), "killed", fatal)
+            where = f"{name}, killed at {life.moments[fatal - 1]}: {death}"
+            assert death.killed, where
+            rows = _list_managed_rows(place)
+            assert rows in states[death.acknowledged :], where
+            landed.append(rows == states[1])
+            operation.insert_next(str(place))
+            operation.act(LocalStore(place), "killed")
+            assert _list_managed_rows(place) == sorted([*states[1], (100, "next")]), where
+            _check_published(place)
+            shutil.rmtree(place)
+        assert {*landed} == {False, True}, "it dies before and after the ratification"
+
+
+def _list_managed_rows(place: Path) -> list[tuple[int, str]]:
+    rows = open_managed(str(place)).snapshot().to_arrow().to_pylist()
+    return sorted((row["n"], row["name"]) for row in rows)
+
+
+def _check_published(place: Path) -> None:
+    """Check that the catalog and the log have the same versions, and the killed commit once."""
+    table = open_managed(str(place))
+    newest = open_catalog(str(place)).list_commits(table.store.table).check().latest_version
+    assert list_versions(table.store) == list_versions(table.store.files) == [*range(newest + 1)]
+    assert len(commits_of(table.store, "killed")) == 1
 
 
 @pytest.mark.stress
