@@ -55,7 +55,13 @@ PREVIEWS_PER_PERSON = 2
 PREVIEWS = 4
 """Previews at a time on one machine: each may take a core and 1 GiB for `_PATIENCE_S`."""
 
-_PATIENCE_S = 8
+_PATIENCE_S = 15
+_PREVIEW_PROGRAM = """
+import os
+os.nice(10)  # before its imports, which take a second: pages come first
+from engine.commands import source_sample
+source_sample.main()
+"""
 _LINE_BYTES = 64 * 1024
 _DELIMITERS = ",;\t|"  # the first if a line has none
 _MAPPING = "delta.columnMapping.mode"
@@ -280,10 +286,9 @@ def take_place(name: str, count: int) -> Iterator[None]:
 
 
 def _read_sample(request: Mapping[str, Any]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "engine.commands.source_sample"]
     try:
         done = subprocess.run(  # noqa: S603 - our own program
-            command,
+            [sys.executable, "-c", _PREVIEW_PROGRAM],
             input=json.dumps(request),
             capture_output=True,
             check=True,

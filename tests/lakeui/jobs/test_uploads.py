@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
+from engine.commands.sources import FileSource
 from engine.errors import RequestError, StorageError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
@@ -26,6 +28,7 @@ from lakeui.jobs.models import Job, Upload
 from lakeui.jobs.uploads import (
     PREVIEWS,
     PREVIEWS_PER_PERSON,
+    _read_sample,
     guess_source,
     keep_upload,
     remove_unused,
@@ -197,3 +200,19 @@ def test_old_uploads_go_unless_a_job_to_come_names_them(home, operator):
         Path(places[name]).parent.name for name in kept
     }
     assert (home / "not-ours").is_dir()
+
+
+def test_a_preview_is_read_at_a_lower_priority_than_pages(tmp_path):
+    """Its program waits for a pipe, so that its priority can be read while it runs."""
+    pipe = tmp_path / "a.parquet"
+    os.mkfifo(pipe)
+    source = FileSource(uri=str(pipe), format="parquet").as_json()
+    request = {"source": source, "path": str(pipe), "types": {}}
+    reader = threading.Thread(target=_read_sample, args=(request,))
+    reader.start()
+    with pipe.open("wb"):  # opens once the program opens it
+        children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+        pids = [int(pid) for path in children for pid in path.read_text().split()]
+        priorities = [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids]
+    reader.join()
+    assert min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19) in priorities
