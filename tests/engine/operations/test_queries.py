@@ -1,4 +1,4 @@
-"""Commands that read other tables, and their own: by queries as sources, by subqueries."""
+"""Commands that read other tables or their own, by queries as sources and by subqueries."""
 
 import pytest
 
@@ -30,7 +30,7 @@ class _Meanwhile(TransactionObserver):
 
 @pytest.fixture
 def lake(do, empty_table, tmp_path):
-    """`lake(sql)` over `t`, `orders` and what statements create; `lake.rows(name)`."""
+    """Yield `lake(sql)` over `t`, `orders` and tables that statements create; `lake.rows(name)` returns rows."""
     tables = {"t": empty_table}
 
     def resolve(name):

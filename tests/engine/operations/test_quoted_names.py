@@ -44,7 +44,7 @@ def _create_table(columns: str, layout: str = "", store=None) -> DeltaTable:
 
 
 def _create_columns(name: str) -> str:
-    """The column itself and, unless it has that name, a struct that dots could lead into."""
+    """Create the column and, unless it has that name, a struct that a dot in the name could lead into."""
     inside = "" if name == "a" else "a STRUCT<b: STRUCT<c: INT>>, "
     return f"{quote_name(name)} INT, {inside}z INT"
 

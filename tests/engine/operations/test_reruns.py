@@ -1,4 +1,4 @@
-"""Two runs of one job at the same time: it is done once, whichever is first."""
+"""Two runs of one job at the same time: the job takes effect once, whichever run is first."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def rows(do_lightly, empty_table):
 
 
 def _once(act):
-    """A progress callback that acts when the run is about to read, after it has looked for its commit."""
+    """Return a progress callback that acts when the run is about to read, after it looked for its own commit."""
     todo = [act]
     return lambda _progress: todo.pop()() if todo else None
 
@@ -41,7 +41,7 @@ def test_a_run_that_lands_after_another_one_looked_for_it_is_found(do_lightly, r
 
 
 def test_a_run_that_is_retried_finds_what_another_one_landed_meanwhile(do_lightly, rows):
-    """The first transaction meets a conflict before it comes to the other run's commit."""
+    """The first transaction has a conflict before it finds the other run's commit."""
     update = "UPDATE t SET v = v + 1 WHERE id = 1"
 
     class Meanwhile(TransactionObserver):

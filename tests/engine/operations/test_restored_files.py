@@ -1,4 +1,4 @@
-"""No commit names a file that a VACUUM takes, be it new or brought back, whichever comes first."""
+"""No commit names a file that a VACUUM deletes, new or restored, whichever is first."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 @pytest.fixture
 def table(do_lightly, empty_table):
-    """Version 1: 1; version 2: 2 instead."""
+    """Return a table with the row 1 at version 1, and 2 instead at version 2."""
     do_lightly("CREATE TABLE t (id BIGINT) USING DELTA")
     for number in (1, 2):
         before = empty_table.snapshot().add_files()
@@ -35,7 +35,7 @@ def table(do_lightly, empty_table):
 
 
 class While:
-    """Does something once, when a VACUUM is about to delete files."""
+    """An observer that acts once, when a VACUUM is about to delete files."""
 
     def __init__(self, act):
         self.act = act

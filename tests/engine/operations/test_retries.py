@@ -1,4 +1,4 @@
-"""How a statement is run again, and at which table it is run at all."""
+"""Retries of a statement, and the tables on which a statement may run."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.engine.transaction.tables import FakeClock
 
 
 class _Rival(TransactionObserver):
-    """Changes the row first, so many times."""
+    """An observer that changes the row first, a given number of times."""
 
     def __init__(self, table, times) -> None:
         self._table, self._times = table, times
@@ -25,7 +25,7 @@ class _Rival(TransactionObserver):
 
 
 class _Waits(FakeClock):
-    """Keeps how long was waited."""
+    """A clock that records each pause."""
 
     def __init__(self) -> None:
         super().__init__()

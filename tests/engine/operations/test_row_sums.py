@@ -1,4 +1,4 @@
-"""Commands whose passes over the rows do not agree end before they commit, and leave nothing."""
+"""Commands whose passes over the rows disagree fail before the commit and leave no file."""
 
 from collections.abc import Callable
 from dataclasses import replace

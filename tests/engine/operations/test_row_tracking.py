@@ -1,4 +1,4 @@
-"""Row tracking for tables that have files: every row gets an id before the property says so."""
+"""Row tracking on a table with files: every row gets an id before the property is set."""
 
 import json
 
@@ -27,7 +27,7 @@ FILES = ([1, 2, 3], [4, 5], [6], [7, 8, 9, 10])
 
 @pytest.fixture
 def table(do_lightly, empty_table):
-    """Four files without row ids, at versions 1 to 4."""
+    """Return a table with four files without row ids, at versions 1 to 4."""
     do_lightly(
         "CREATE TABLE t (id BIGINT) USING DELTA"
         " TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
@@ -50,7 +50,7 @@ def _append(table, ids):
 
 
 def _replace_first(table):
-    """A DELETE that rewrites the first file."""
+    """Run a DELETE that rewrites the first file."""
     txn = table.start_transaction()
     txn.read_where("id = 1")
     first = next(
@@ -61,7 +61,7 @@ def _replace_first(table):
 
 
 def _check_ids(table):
-    """Every live row has an id of its own, below the mark."""
+    """Check that every live row has its own id, below the high-water mark."""
     snapshot = table.snapshot()
     given = []
     for add_file in snapshot.add_files():
@@ -111,7 +111,7 @@ def test_files_are_stated_some_at_a_time(table):
 
 def test_a_writer_that_touches_the_same_files_wins_and_nothing_comes_back(do_lightly, table):
     class Interfering(TransactionObserver):
-        """Rewrites a file and appends another while the first batch is on its way."""
+        """An observer that rewrites a file and appends another one during the first batch."""
 
         done = False
 
@@ -180,7 +180,7 @@ def test_suspended_row_tracking_gives_no_ids_and_cannot_be_enabled(do_lightly, t
 
 
 def test_ids_that_come_back_with_files_are_not_given_out_again(do_lightly, table):
-    """The domain that remembered them went with the feature, and RESTORE brings the files."""
+    """Dropping the feature removed the domain with the high-water mark; RESTORE brings the files back."""
     numbered = do_lightly(ENABLE).version
     _remove_all(table)
     do_lightly(ENABLE.replace("'true'", "'false'"))

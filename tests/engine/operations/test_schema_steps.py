@@ -1,4 +1,4 @@
-"""What is done before a file's rows are read has steps of its own: told, counted, cancelled."""
+"""The work before a file's rows are read has its own steps, which are reported, counted and cancelled."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +15,7 @@ INFER = "infer the schema"
 
 
 def steps(seen: list[Progress]) -> list[str]:
-    """In the order in which they began, each turn."""
+    """Return the steps in the order in which they began, each time."""
     names = [told.stage for told in seen if not told.detail]
     return [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
 

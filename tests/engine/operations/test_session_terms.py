@@ -40,7 +40,7 @@ _CONDITIONS = (
 
 @pytest.fixture
 def sessions(spark):
-    """New York with ANSI mode and Kolkata without; in a hunt every zone, with and without."""
+    """Return New York with ANSI mode and Kolkata without; in a hunt, every zone with and without it."""
     made = []
     for zone, ansi in share(3, reversed(_SESSIONS)):
         session = spark.newSession()

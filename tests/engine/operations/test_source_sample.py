@@ -1,4 +1,4 @@
-"""A job writes what the preview of its file showed, under the types that were chosen there."""
+"""A job writes what the preview of its file showed, under the types chosen there."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Clones of a table that was made anew with files of the same names."""
+"""Clones of a table that was recreated with files of the same names."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Statements mean what the session of their caller says, also where no row needs Spark."""
+"""Statements follow the settings of the caller's session, even if no row needs Spark."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ from engine.spark.column_trees import StatementText
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The settings of a session of a caller."""
+    """The settings of a caller's session."""
 
     zone: str
 
     @property
     def conf(self):
-        """The settings."""
+        """Return the settings."""
         return self
 
     def get(self, name):
@@ -65,7 +65,7 @@ def test_tables_of_replace_on_are_found_in_any_session():
 
 
 def test_replaced_rows_are_chosen_by_the_session_or_not_at_all(execution):
-    """A query that chooses rows in UTC would remove others than the caller's session names."""
+    """A query evaluated in UTC would remove other rows than the caller's session selects."""
     text = "INSERT INTO t REPLACE ON t.at = TIMESTAMP '2026-01-01 00:00:00' (SELECT * FROM t) AS s"
     with pytest.raises(ExpressionError, match="depends on the session"):
         overwrite(parse_statement(text), execution(BERLIN))

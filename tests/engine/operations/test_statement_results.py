@@ -1,7 +1,7 @@
-"""Statements leave what delta-spark leaves, or are refused by name, in Spark and in this process.
+"""Statements leave the same rows as delta-spark, or are refused by name, on Spark and in this process.
 
-Spark does every third of the many that differ in little here, and all of them beside delta-spark, in
-`make interop`.
+Spark runs every third of the many similar statements; `make interop` runs all of them beside
+delta-spark.
 """
 
 import pytest

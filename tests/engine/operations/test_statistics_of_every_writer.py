@@ -1,4 +1,4 @@
-"""What every writer says of a file's values against the values: no condition may miss a row that it matches."""
+"""Statistics of every writer, compared with the values: no condition may miss a matching row."""
 
 import datetime as dt
 import json
@@ -105,7 +105,7 @@ def _schema(left_out: str) -> StructType:
 
 
 def _rows() -> list[dict]:
-    """Rows in which each type has each of its values, and null, beside others."""
+    """Return rows in which each type has each of its edge values, and null, beside other values."""
     rows = []
     for number in range(ROW_COUNT):
         leaves = {
@@ -118,7 +118,7 @@ def _rows() -> list[dict]:
 
 
 def _make_table(root: Path, vectors: str, left_out: str = "") -> DeltaTable:
-    """Files of two rows, written as every writer does."""
+    """Create files of two rows each, one by every writer."""
     schema = _schema(left_out)
     options = {
         "delta.checkpointInterval": "2",
@@ -154,7 +154,7 @@ def _dig(row: dict, path: tuple[str, ...]) -> object:
 
 
 def _check(snapshot: Snapshot, step: str, seen: set[object] | None = None) -> None:
-    """Every value of a file's live rows leads to the file; its counts are those of its footer and rows."""
+    """Check that skipping finds the file of every live value, and that its counts match its footer and rows."""
     before = set() if seen is None else seen
     for add in snapshot.add_files():
         if (add.key, add.stats) in before:
@@ -175,7 +175,7 @@ def _check(snapshot: Snapshot, step: str, seen: set[object] | None = None) -> No
 
 
 def _check_bounds(bounds: list, values: list, where: object) -> None:
-    """Bounds of texts and numbers hold as they stand: other readers widen none of them."""
+    """Check that bounds of text and numbers are exact as written: other readers do not widen them."""
     comparable = [value for value in values if isinstance(value, str | int | float | Decimal)]
     if None in bounds or not comparable or isinstance(comparable[0], bool):
         return

@@ -1,4 +1,4 @@
-"""INSERT INTO … SELECT * FROM STREAM: what is new comes over once, whatever runs twice or at once."""
+"""INSERT INTO … SELECT * FROM STREAM: new rows arrive once, even if it runs twice or concurrently."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def alter(table, what):
 
 
 class Meanwhile(TransactionObserver):
-    """Does something once, right before a commit."""
+    """An observer that acts once, right before a commit."""
 
     def __init__(self, deed):
         self._deed = deed
@@ -63,7 +63,7 @@ def cancel():
 
 @pytest.fixture
 def stream(spark, source, target):
-    """Runs the stream from the source to the target."""
+    """Return a function that runs the stream from the source to the target."""
 
     def perform(observer=None, **options):
         return run(Stream(source.uri, **options), target, spark, observer=observer)

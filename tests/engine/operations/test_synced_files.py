@@ -1,4 +1,4 @@
-"""What a small statement writes survives the machine before its commit is there, at the least cost."""
+"""Files of a small statement survive a crash of the machine before its commit exists, at minimal cost."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""CHAR and VARCHAR by Spark: whatever is made of a text is made of it as it is stored."""
+"""CHAR and VARCHAR on Spark: generated columns are computed from the text as stored."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MERGE = (
 
 @pytest.fixture(params=["CHAR(3)", "VARCHAR(3)"])
 def run_and_compare(request, do, empty_table):
-    """Does statements by Spark, and gives the rows and the rows that the change feed adds up to."""
+    """Run statements on Spark; return the table's rows and the rows that the change feed adds up to."""
     do(
         f"CREATE TABLE t (id BIGINT, c {request.param}, n INT GENERATED ALWAYS AS (length(c)))"
         " USING DELTA TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"

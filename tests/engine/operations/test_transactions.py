@@ -53,7 +53,7 @@ def _files(path):
 
 
 class Interruption(TransactionObserver):
-    """Another writer commits when the transaction has staged everything, once."""
+    """An observer whose other writer commits once, when the transaction has staged everything."""
 
     def __init__(self, path, *statements):
         self.path, self.statements = path, list(statements)

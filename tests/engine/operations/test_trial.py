@@ -1,4 +1,4 @@
-"""What is tried on a copy comes out as the same writes did at the table itself."""
+"""A trial on a copy ends as the same writes did on the table itself."""
 
 import json
 
@@ -26,7 +26,7 @@ DELETE = "DELETE FROM t WHERE id = 6"
 
 
 def _table(tmp_path, **values) -> DeltaTable:
-    """Two files: ids 0 to 9, 10 to 19."""
+    """Create a table of two files: ids 0 to 9, and 10 to 19."""
     table = DeltaTable(LocalStore(str(tmp_path / "t")))
     write_first(table.store, SCHEMA, **values)
     write_commit(
@@ -55,7 +55,7 @@ class _Lands(TransactionObserver):
 
 
 def _abort_write(table: DeltaTable, mine: str, *theirs: str) -> RecordedWrite:
-    """The write after it was aborted by the others, as a record tells it."""
+    """Return the record of a write that the others aborted."""
     command = parse_statement(mine)
     with pytest.raises(ConflictError):
         run(command, table, None, observer=_Lands(table, *theirs))
@@ -70,7 +70,7 @@ def _limits(**values) -> TrialLimits:
 
 @pytest.fixture
 def write_record(tmp_path) -> RecordedWrite:
-    """A table without deletion vectors: the two touch other rows of one file."""
+    """Return a record from a table without deletion vectors: both writes change other rows of one file."""
     return _abort_write(_table(tmp_path), UPDATE, DELETE)
 
 

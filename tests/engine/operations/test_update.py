@@ -100,7 +100,7 @@ def test_the_change_feed_says_of_a_random_value_what_the_table_says(do, empty_ta
 
 
 def _check_feed(table):
-    """Every row that the newest version made is in the table as the change feed has it."""
+    """Check that every row made by the latest version is in the table as the change feed has it."""
     rows = {row["id"]: row for row in table.snapshot().to_arrow().to_pylist()}
     changes = read_changes(table, table.version())
     made = [

@@ -1,4 +1,4 @@
-"""VACUUM on tables whose writers put a file's name into the log without escaping it."""
+"""VACUUM on tables whose writers logged file names without escaping them."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 @pytest.fixture
 def paths_as_written(do_lightly, empty_table: DeltaTable) -> tuple[Path, Path]:
-    """The file of a partition whose name on disk is its escaped name, and a file that nothing needs."""
+    """Return a partition's file whose name on disk is escaped, and a file that no version needs."""
     do_lightly("CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)")
     do_lightly("INSERT INTO t VALUES (1, 'a b'), (2, 'c')")
     (add,) = (

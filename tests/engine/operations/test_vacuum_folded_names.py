@@ -1,4 +1,4 @@
-"""VACUUM on a disk that takes names that differ in case alone for one, as those of macOS and Windows do."""
+"""VACUUM on a disk that ignores the case of names, as those of macOS and Windows do."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ NOW = Vacuum(retention_hours=0, override_retention=True)
 
 
 class FoldingStore(LocalStore):
-    """Finds a name under whatever case; what it lists has the one it was made with."""
+    """A store that finds a name in any case, and lists it in the case in which it was created."""
 
     def locate(self, path):
         place = Path(self.root)
@@ -26,7 +26,7 @@ class FoldingStore(LocalStore):
 
 @pytest.fixture
 def partition_table(do_lightly, empty_table):
-    """Rows of the partitions a and A, one of each updated, in the one directory that came first."""
+    """Return a table with an updated row in each of the partitions a and A, all in the directory created first."""
     do_lightly(
         "CREATE TABLE t (id INT, p STRING) USING DELTA PARTITIONED BY (p)"
         " TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"

@@ -1,4 +1,4 @@
-"""VACUUM keeps every version inside the retention, whatever checkpoints and clocks say."""
+"""VACUUM keeps every version inside the retention, regardless of checkpoints and clocks."""
 
 import os
 import shutil
@@ -34,14 +34,14 @@ _MANY_ROWS = '{"numRecords":6000}'
 
 @pytest.fixture
 def clock(empty_table):
-    """A clock that begins 90 days ago, as the table's."""
+    """Return a clock that starts 90 days ago, with the table."""
     empty_table.clock = FakeClock(ms=_now_ms() - 90 * DAY_MS)
     return empty_table.clock
 
 
 @pytest.fixture
 def table(do_lightly, empty_table, clock):
-    """Version 1: 1, 90 days ago; version 2: 2 instead, 2 days ago. It retained files for an hour."""
+    """Return a table with 1 at version 1, 90 days ago, and 2 instead at version 2, 2 days ago; retention: an hour."""
     do_lightly(
         "CREATE TABLE t (id BIGINT) USING DELTA"
         " TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 hours')"
@@ -60,7 +60,7 @@ def _now_ms():
 
 
 def _write(table, number):
-    """The number instead of every row."""
+    """Replace every row by the number."""
     snapshot = table.snapshot()
     target = file_target(TableFiles(table.uri, snapshot.schema))
     batch = pa.RecordBatch.from_pydict({"id": [number]})
@@ -102,7 +102,7 @@ def _retain(do_lightly, table, duration):
 def test_versions_inside_a_retention_that_was_raised_stay(
     do_lightly, table, clock, are_commits_dated_old, lite
 ):
-    """The checkpoint has forgotten what was removed before: the commits have not."""
+    """The checkpoint no longer has the earlier removals, but the commits do."""
     checkpoint(table.snapshot(), clock.ms)
     assert table.snapshot().state.tombstones.num_rows == 1
     if are_commits_dated_old:
@@ -139,7 +139,7 @@ def test_files_that_a_clone_let_go_stay_inside_a_raised_retention(
 def test_a_removal_counts_as_of_its_commit_where_its_writer_says_less(
     do_lightly, table, clock, said_ms
 ):
-    """Until the commit readers had the file, however long the job took."""
+    """Readers had the file until the commit, however long the job took."""
     (live,) = table.snapshot().add_files()
     gone = RemoveFile(path=live.path, data_change=True, deletion_timestamp=said_ms)
     table.store.put(commit_path(3), encode(gone).encode())
@@ -154,7 +154,7 @@ def test_a_removal_counts_as_of_its_commit_where_its_writer_says_less(
 def test_a_removal_counts_as_of_the_versions_before_it_where_file_times_go_back(
     do_lightly, table, clock
 ):
-    """As the time of a version does, for whoever asks for the table as of a time."""
+    """A version's time is adjusted in the same way when somebody reads the table at a time."""
     (live,) = table.snapshot().add_files()
     _date(table, live.path, clock.ms - 90 * DAY_MS)
     _retain(do_lightly, table, "1 days")
@@ -179,7 +179,7 @@ def test_row_changes_of_retained_versions_stay_though_file_times_go_back(do_ligh
 
 
 def test_nothing_is_deleted_where_an_old_commit_cannot_be_understood(do_lightly, table, clock):
-    """Nobody can say which version needs what it names."""
+    """Which version needs the files that it names is unknown."""
     checkpoint(table.snapshot(), clock.ms)
     stray = _old_file(table, "stray.parquet", clock.ms - 90 * DAY_MS)
     table.store.put(commit_path(1), b'{"remove":7}')
@@ -228,7 +228,7 @@ def test_a_job_that_begins_while_files_are_listed_keeps_its_own(do_lightly, tabl
 def test_a_table_put_back_while_its_files_are_deleted_keeps_them(
     do_lightly, table, tmp_path, later_versions
 ):
-    """From a backup in which version 1 is live, and that may have gone another way since."""
+    """The backup has version 1 as its latest, and may have had other commits since."""
     shutil.copytree(table.uri, tmp_path / "backup")
     backup = DeltaTable(LocalStore(tmp_path / "backup"))
     for path in (commit_path(2), commit_path(2).replace(".json", ".crc")):
@@ -249,7 +249,7 @@ def test_a_table_put_back_while_its_files_are_deleted_keeps_them(
 
 
 def test_a_file_that_a_commit_brings_back_while_others_are_deleted_stays(do_lightly, table):
-    """As by another engine's RESTORE, which asks nobody."""
+    """Another engine's RESTORE does this without any coordination."""
     (add,) = table.snapshot(1).add_files()
 
     def bring_back(progress):
@@ -266,7 +266,7 @@ def test_a_file_that_a_commit_brings_back_while_others_are_deleted_stays(do_ligh
 def test_deletion_vectors_in_files_stay_as_long_as_a_retained_version_has_them(
     do_lightly, table, clock, is_removed
 ):
-    """Of a live file, or of one that was removed within the retention: its rows need both."""
+    """The vector belongs to a live file or to one removed within the retention, whose rows need both files."""
     _retain(do_lightly, table, "30 days")
     (add,) = table.snapshot().add_files()
     vector = write_deletion_vector(table.store, range(5_000), inline_below_bytes=0)
@@ -288,7 +288,7 @@ def test_deletion_vectors_in_files_stay_as_long_as_a_retained_version_has_them(
 
 
 class _AltersAtEachStart(TransactionObserver):
-    """Changes the table when a transaction has read it, the first time of each two."""
+    """An observer that changes the table after a transaction has read it, the first time of every two."""
 
     def __init__(self, alter) -> None:
         self._alter, self._begun = alter, 0
@@ -300,7 +300,7 @@ class _AltersAtEachStart(TransactionObserver):
 
 
 def test_a_change_of_the_table_aborts_no_vacuum(do_lightly, table):
-    """Its two commits change nothing: they say what was done on whatever is there."""
+    """The two commits of VACUUM change nothing: they record what was done."""
     done = do_lightly(NOW, table=table, observer=_AltersAtEachStart(do_lightly))
     operations = [commit.operation for commit in table.history(4)]
     assert operations == ["VACUUM END", "SET TBLPROPERTIES", "VACUUM START", "SET TBLPROPERTIES"]

@@ -1,4 +1,4 @@
-"""A deletion vector that names rows beyond its file is refused on every road, whatever the log claims."""
+"""A deletion vector that names rows beyond its file is refused on every path, whatever the log claims."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which tables can be what Iceberg clients read."""
+"""Tables that Iceberg clients can read, and those that they cannot."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ids of elements, keys and values, as the protocol's own example has them."""
+"""Ids of elements, keys and values, as in the protocol's own example."""
 
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,

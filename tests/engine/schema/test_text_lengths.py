@@ -1,4 +1,4 @@
-"""What Spark says of CHAR and VARCHAR beside a column is read and written as Spark does."""
+"""Spark's metadata of CHAR and VARCHAR columns is read and written as Spark does."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Values of texts that Python takes for numbers or blanks and Spark does not."""
+"""Texts that Python reads as numbers or blanks, and Spark does not."""
 
 from decimal import Decimal
 

@@ -56,7 +56,7 @@ def read(data, names, batch_bytes, batch_rows=1000):
 
 
 def references(count, size_bytes):
-    """Rows that all refer to one text."""
+    """Return rows that all refer to one text."""
     return pa.DictionaryArray.from_arrays(
         pa.array([0] * count, pa.int32()), pa.array(["a" * size_bytes])
     )

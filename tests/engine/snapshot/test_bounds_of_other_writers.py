@@ -1,4 +1,4 @@
-"""Bounds that other engines write: of years that INT96 holds, of offsets without their seconds."""
+"""Bounds written by other engines: years within INT96, and offsets without seconds."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ MAP = pa.map_(pa.string(), pa.string())
 
 
 def _checkpoint(root, add: dict, add_type: pa.DataType, made, **options):
-    """Version 0 as a checkpoint alone."""
+    """Write version 0 as a checkpoint only."""
     protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
     kind = pa.struct(
         [
@@ -78,7 +78,7 @@ def test_typed_bounds_as_int96_hold_every_year(tmp_path, year):
 
 
 def test_a_checkpoint_without_the_values_of_partitions_is_refused(tmp_path):
-    """Another column has them typed; nobody else reads it in their place."""
+    """Another column of the checkpoint has typed values, but no reader uses them instead."""
     parsed = pa.struct([("name", pa.string())])
     body = {**_body(tmp_path, pa.table({"id": [1]})), "partitionValues_parsed": {"name": "a"}}
     made = metadata(partition_columns=["name"])

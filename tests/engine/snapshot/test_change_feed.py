@@ -77,7 +77,7 @@ def test_change_files_say_all_there_is_to_say(store: MemoryStore):
 
 
 def test_changes_whose_files_are_gone_say_what_can_help(store: MemoryStore):
-    """An earlier version of the table brings no changes back; later ones can still be read."""
+    """An earlier version of the table does not bring the changes back; later changes can still be read."""
     file = write_rows(store, "f", {"id": [1, 2]})
     rows = {"id": [1], "_change_type": ["delete"]}
     told = write_rows(store, "_change_data/c", rows)

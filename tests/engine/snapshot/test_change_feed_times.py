@@ -1,4 +1,4 @@
-"""The times of the change feed are those of the history, and a start before the first is the first."""
+"""The change feed has the times of the history; a start before the first version means the first."""
 
 import os
 from pathlib import Path

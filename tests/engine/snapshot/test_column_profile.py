@@ -1,4 +1,4 @@
-"""What a column holds: nulls, different values, least and greatest, of any type."""
+"""Column profiles: nulls, distinct values, minimum and maximum, for any type."""
 
 from datetime import date
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Statistics that contradict themselves rule no file out, whichever way it is looked for."""
+"""Statistics that contradict themselves skip no file, whichever path looks for it."""
 
 import json
 import uuid

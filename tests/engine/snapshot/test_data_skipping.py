@@ -1,4 +1,4 @@
-"""A file is ruled out only with proof."""
+"""A file is skipped only with proof."""
 
 import datetime as dt
 import json
@@ -50,7 +50,7 @@ def may_match(condition, partition_values, stats, schema, partition_columns, mod
 
 @st.composite
 def habits(draw: st.DrawFn) -> dict[str, Any]:
-    """How a writer takes statistics."""
+    """Return the ways in which a writer takes statistics."""
     return {
         "left_out": draw(st.frozensets(st.sampled_from(SCHEMA.names), max_size=4)),
         "nan_is_maximum": draw(st.booleans()),
@@ -83,7 +83,7 @@ def _bounds(values: list[Any], habit: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
-    """Statistics in JSON, as a writer of those habits takes them."""
+    """Return statistics in JSON, taken in these ways."""
     stats: dict[str, Any] = {"numRecords": table.num_rows}
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
 
 
 def _matches(text: str, table: pa.Table, schema: StructType) -> tuple[Any, bool]:
-    """The condition and whether a row of the table matches; None where that cannot be told."""
+    """Return the condition and whether a row of the table matches, None if that is unknown."""
     try:
         tree = parse_condition(text, schema, now_ms=0)
         return tree, bool(pc.any(find_matches(tree, table)).as_py())

@@ -1,4 +1,4 @@
-"""Tables that no row could be written to are refused before there is a version 0."""
+"""Tables that could never hold a row are refused before version 0 exists."""
 
 import pytest
 

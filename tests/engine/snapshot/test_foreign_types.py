@@ -66,7 +66,7 @@ def _nest_type(kind: Any) -> list[Any]:
 
 
 def _create_table(store: Store, kind: Any) -> DeltaTable:
-    """Version 1: the ids 1 and 2."""
+    """Create a table whose version 1 holds the ids 1 and 2."""
     write_first(store)
     described = type(metadata())(id="x", schema_string=_schema(kind))
     write_commit(store, 1, described, write_rows(store, "f.parquet", {"id": [1, 2]}))

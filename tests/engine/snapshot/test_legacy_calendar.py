@@ -1,4 +1,4 @@
-"""Times that older Sparks wrote by the Julian calendar, and say so, read as delta-spark reads them."""
+"""Times that older Sparks wrote in the Julian calendar, and marked so, read as in delta-spark."""
 
 import uuid
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""Files of partitions are found a million at a time as they would be one by one."""
+"""Partition pruning finds the same files among a million as one by one."""
 
 import pytest
 from hypothesis import given

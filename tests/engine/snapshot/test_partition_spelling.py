@@ -1,4 +1,4 @@
-"""Partition columns that the log spells otherwise than the schema: refused, never read as null."""
+"""Partition columns that the log spells differently than the schema are refused, never read as null."""
 
 import uuid
 

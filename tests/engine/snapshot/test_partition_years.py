@@ -1,4 +1,4 @@
-"""Partitions of years that Python's calendar does not have: read as files store them, never in the way."""
+"""Partitions by years outside Python's calendar: read as files store them, and harmless to other rows."""
 
 import uuid
 
@@ -28,7 +28,7 @@ TYPES = {"date": (DATE, ""), "timestamp": (TIMESTAMP, " 00:00:00"), "ntz": (TIME
 
 @pytest.fixture(params=list(TYPES))
 def snapshot(request: pytest.FixtureRequest) -> Snapshot:
-    """A file for each year, whose `id` is its place among them."""
+    """Return a table with a file for each year; `id` is the index of the year."""
     kind, rest = TYPES[request.param]
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     schema = StructType((StructField("id", LONG), StructField("p", kind)))

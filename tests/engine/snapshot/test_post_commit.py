@@ -14,7 +14,7 @@ from tests.engine.made_tables import LEGACY, add, write_commit, write_first
 
 
 class FullStore(MemoryStore):
-    """A store that takes no more whole files."""
+    """A store that has no room for another whole file."""
 
     def put(self, path: str, data: bytes) -> None:
         if "checkpoint" in path:

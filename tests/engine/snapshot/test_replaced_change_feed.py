@@ -1,4 +1,4 @@
-"""The change feed from the version on that replaced a table: what went is told as it was."""
+"""The change feed across a replacement of the table: removed rows appear as they were."""
 
 import uuid
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OLD = [(1, "a"), (2, "b")]
 
 @pytest.fixture
 def replace_table() -> Callable[..., DeltaTable]:
-    """Replaces a table of (i, s), in which (1, a) and (2, b) are, by an empty one of other columns."""
+    """Replace a table of (i, s) with the rows (1, a) and (2, b) by an empty table of other columns."""
 
     def replace(columns: str, mode: str = "none", partitions: str = "", i: str = "BIGINT"):
         table = DeltaTable(open_store(f"memory://{uuid.uuid4()}"))
@@ -42,7 +42,7 @@ def _read_deleted(table: DeltaTable) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_columns_of_the_same_names_hold_what_they_held(replace_table, mode: str):
-    """Mapped columns have other names in files since, and may have another's id."""
+    """Mapped columns have other names in files since, and may have the id of another column."""
     assert _read_deleted(replace_table("i BIGINT, s STRING", mode)) == OLD
     assert _read_deleted(replace_table("s STRING, I BIGINT", mode)) == [("a", 1), ("b", 2)]
 
@@ -60,7 +60,7 @@ def test_values_of_partitions_that_the_table_no_longer_has_are_told(replace_tabl
 
 
 def test_a_column_that_only_files_call_as_before_goes_on(replace_table):
-    """RESTORE takes back a name, and with it the files that were written since."""
+    """RESTORE reverts a name, and thereby the files written since."""
     table = replace_table("i BIGINT, s STRING", "name")
     for statement in (
         "ALTER TABLE t RENAME COLUMN s TO u",

@@ -1,4 +1,4 @@
-"""Which rows differ between two versions: by files and by the change feed, within bounds."""
+"""Rows that differ between two versions: by files and by the change feed, within bounds."""
 
 import json
 import struct
@@ -55,7 +55,7 @@ def pairs(table):
 
 @pytest.fixture
 def store():
-    """Version 1 holds rows 1 to 3 in a file."""
+    """Return a table whose version 1 holds rows 1 to 3 in a file."""
     made = MemoryStore(f"memory://{uuid4()}")
     write_first(made, protocol=WITH_VECTORS)
     write_commit(made, 1, write_rows(made, "a.parquet", rows((1, "a"), (2, "b"), (3, "c"))))
@@ -220,7 +220,7 @@ def inner(name, number):
 
 
 def test_columns_inside_a_struct_are_compared_by_their_names_in_files():
-    """What was renamed keeps its values; a new column of an old name has none of before."""
+    """A renamed column keeps its values; a new column under an old name does not get the old values."""
     made = MemoryStore(f"memory://{uuid4()}")
     mapped = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"}
 

@@ -1,4 +1,4 @@
-"""Some rows of a file by position."""
+"""Selected rows of a file, read by position."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Rows get one number exactly if they are equal, whatever their types."""
+"""Rows get the same number exactly if they are equal, for all types."""
 
 import numpy as np
 import pyarrow as pa

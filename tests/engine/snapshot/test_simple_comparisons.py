@@ -1,4 +1,4 @@
-"""The quick way to rule files out never rules out one that holds a match."""
+"""The fast check for data skipping never skips a file that holds a match."""
 
 import json
 import uuid
@@ -42,7 +42,7 @@ CONDITIONS = st.one_of(
 
 
 def statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """As delta-spark writes them: a long text cut, the upper bound made larger."""
+    """Return statistics as delta-spark writes them: a long text truncated, the upper bound raised."""
     stats: dict[str, Any] = {
         "numRecords": len(rows),
         "minValues": {},

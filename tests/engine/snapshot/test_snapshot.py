@@ -128,7 +128,7 @@ def test_statistics_rule_files_out(store: Store):
 
 
 class OfAnotherThread:
-    """A condition that is compared just when another thread asks for other files."""
+    """A condition that is compared just as another thread requests other files."""
 
     def __init__(self, ask):
         self.ask = ask

@@ -1,4 +1,4 @@
-"""A stream over a table's log: which files it gives out, in which batches, and where it stops."""
+"""A stream over a table's log: the files that it returns, its batches, and its end."""
 
 import itertools
 import os
@@ -79,7 +79,7 @@ def log_of(table, **terms):
 
 
 def batches(log, start, last_version, **limits):
-    """Paths of each batch up to the end."""
+    """Return the paths of each batch up to the end."""
     paths = []
     while True:
         end = log.batch_end(start, StreamLimits(**limits), last_version)
@@ -131,7 +131,7 @@ def test_any_end_of_a_batch_may_be_the_beginning_of_another_stream(table):
     st.integers(0, 6),
 )
 def test_any_way_of_batching_gives_every_file_once(sizes, limits, initial_version):
-    """Versions add some files, or move one; batches are of any size; every batch begins anew."""
+    """Versions add or move files; batches have any size; each batch starts from its offset alone."""
     table = DeltaTable.create(f"memory://batching/{uuid.uuid4()}", SCHEMA)
     added, first = [], min(initial_version, len(sizes))
     live = []
@@ -245,7 +245,7 @@ def test_a_log_that_was_cleaned_below_the_position_is_named(table):
 
 
 def log_of_version_3(table):
-    """The terms of a table whose log can no longer be replayed but is known already."""
+    """Return the known schema and properties of a table whose log can no longer be replayed."""
     return StreamLog(table.store, StreamTerms(table.snapshot().metadata, 3))
 
 
@@ -318,7 +318,7 @@ def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_a_table_that_was_replaced_by_one_of_the_same_columns_stops_the_stream(mode):
-    """Files call them otherwise since; numbers of columns, properties and the id are as before."""
+    """Its files use other column names since; the number of columns, the properties and the id are unchanged."""
     made = DeltaTable(open_store(f"memory://m/{uuid.uuid4()}"))
     text = f"TABLE t (a BIGINT) USING DELTA TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"
     run(f"CREATE {text}", made)
@@ -342,7 +342,7 @@ def test_columns_that_are_mapped_under_their_own_names_are_the_same_ones():
 
 
 def _replace_table(table, tmp_path, *paths):
-    """Another table of older files takes the table's place, one commit for each path."""
+    """Put another table of older files in the table's place, with one commit for each path."""
     other = DeltaTable.create(str(tmp_path / "other"), SCHEMA)
     for path in paths:
         commit(other, add(path))

@@ -1,4 +1,4 @@
-"""Rows with nulls and repetitions, and queries over them that Spark's SQL and the engine both take."""
+"""Rows with nulls and duplicates, and queries that both Spark's SQL and the engine support."""
 
 from datetime import date
 from decimal import Decimal

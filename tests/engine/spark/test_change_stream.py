@@ -1,4 +1,4 @@
-"""The change feed as a stream: what each batch holds, what is repeated and what stops. It needs no Spark."""
+"""The change feed as a stream: the content of each batch, repeated batches, and the end. It needs no Spark."""
 
 import pyarrow as pa
 import pytest
@@ -21,7 +21,7 @@ def _do(table, text):
 
 @pytest.fixture
 def table(tmp_path):
-    """Version 1 inserts 1 and 2, version 2 updates 1, version 3 deletes 2."""
+    """Return a table whose version 1 inserts 1 and 2, version 2 updates 1, and version 3 deletes 2."""
     made = _create_table(tmp_path / "t")
     append(made, (1, "a", None), (2, "b", None))
     _do(made, "UPDATE t SET p = 'z' WHERE id = 1")

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: written by one JVM, used by the next, never in the way."""
+"""The archive of Spark's classes: written by one JVM, used by the next, and never an obstacle."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):
 @pytest.mark.spark
 @pytest.mark.timeout(750)
 def test_an_archive_that_is_damaged_is_not_used_and_is_replaced(tmp_path):
-    """In the middle of its classes, where a JVM does not look before it runs them."""
+    """The damage is in the middle of the classes, where a JVM does not look before it runs them."""
     _run(tmp_path)
     [archive] = tmp_path.iterdir()
     with archive.open("r+b") as content:
@@ -107,14 +107,14 @@ def test_an_archive_that_a_jvm_refuses_is_deleted(tmp_path):
 
 @pytest.mark.stress
 def test_a_jvm_that_takes_no_archives_starts_without(tmp_path, monkeypatch):
-    """As one that was built without an archive of its own classes."""
+    """A JVM may have been built without an archive of its own classes."""
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xshare:off")
     plain = _run(tmp_path)
     assert (plain["rows"], plain["kept"]) == (3, False)
 
 
 def _options_at_start(archive) -> list[str]:
-    """What `SPARK_SUBMIT_OPTS` is at each try to start, of which the first fails."""
+    """Return `SPARK_SUBMIT_OPTS` at each attempt to start; the first attempt fails."""
     seen = []
 
     def build():
@@ -139,7 +139,7 @@ def test_a_jvm_that_refuses_is_started_as_its_user_has_it(tmp_path, monkeypatch,
 
 @pytest.mark.parametrize("name", ["a:b:c", 'a"b', "a\\b"])
 def test_a_path_that_a_jvm_cannot_be_told_is_not_used(tmp_path, monkeypatch, name):
-    """Java takes a colon for the end of a path."""
+    """Java reads a colon as the end of a path."""
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
     archive = ClassArchive(tmp_path / name)
     assert archive.start(lambda: os.environ.get("SPARK_SUBMIT_OPTS")) is None
@@ -148,7 +148,7 @@ def test_a_path_that_a_jvm_cannot_be_told_is_not_used(tmp_path, monkeypatch, nam
 
 
 def test_no_classes_are_kept_where_the_disk_is_nearly_full(tmp_path, monkeypatch):
-    """A JVM exits at once where it is full meanwhile, and leaves its scratch files."""
+    """A JVM exits at once if the disk fills up meanwhile, and leaves its scratch files."""
     monkeypatch.setattr(class_archive, "_ROOM", 2**62)
     abandoned, fresh = tmp_path / "spark-abc.4711", tmp_path / "spark-abc.4712"
     abandoned.touch(), fresh.touch()
@@ -167,7 +167,7 @@ def test_what_a_killed_worker_began_goes_where_another_has_kept_its_classes(tmp_
 
 
 def test_jars_of_another_time_have_another_archive(tmp_path):
-    """A JVM takes no archive of jars that were installed again, whatever their version is."""
+    """A JVM refuses an archive of jars that were reinstalled, even in the same version."""
     jar = tmp_path / "connector.jar"
     jar.touch()
     before = ClassArchive(tmp_path, [jar])._stem

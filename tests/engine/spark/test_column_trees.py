@@ -1,4 +1,4 @@
-"""Columns and text of programs as trees: what has one, and what stays Spark's own."""
+"""Columns and text of programs as trees: those that have a tree, and those that stay in Spark."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

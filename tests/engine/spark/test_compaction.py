@@ -1,4 +1,4 @@
-"""What executors do with files, called as they call it."""
+"""The functions that executors run on files, called as executors call them."""
 
 from datetime import date
 from decimal import Decimal
@@ -107,7 +107,7 @@ def test_columns_are_found_as_readers_find_them(tmp_path):
 
 
 def test_row_ids_are_found_by_name_whatever_ids_columns_have(tmp_path):
-    """Files that were written before Iceberg clients were to read them have none on that column."""
+    """In files written before the upgrade for Iceberg clients, that column has no id."""
     marked = (StructField("id", LONG, metadata=IDS[0]), StructField("_rid", LONG, metadata=IDS[1]))
     fields = [pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}), ("_rid", pa.int64())]
     add = _add(tmp_path, "a", pa.table([[5], [70]], schema=pa.schema(fields)), base_row_id=10)

@@ -1,4 +1,4 @@
-"""The data source `lake`: batches in and out, streams in and out, what is repeated and what stops."""
+"""The data source `lake`: batches and streams as source and sink, repeated batches, and refusals."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_a_session_takes_it_whether_or_not_another_one_has_it(lake):
 
 @pytest.fixture
 def ddl(tmp_path):
-    """Runs a statement that writes no rows on the table of that name, which it may create."""
+    """Return a function that runs a statement without rows on the named table, which it may create."""
 
     def perform(name, statement):
         table = DeltaTable(open_store(str(tmp_path / name)))
@@ -77,7 +77,7 @@ def ddl(tmp_path):
 
 @pytest.fixture
 def source(ddl):
-    """A table with partitions, column mapping and deletion vectors: ids 1 to 6, of which 2 is gone."""
+    """Return a table with partitions, column mapping and deletion vectors: ids 1 to 6 without 2."""
     made = ddl("a source", f"CREATE TABLE t ({COLUMNS}) PARTITIONED BY (p) {MAPPED}")
     append(made, (1, "a b", {"x": 1}), (2, "a b", {"x": 2}), (3, None, {"x": 3}))
     append(made, (4, "a b", {"x": 4}), (5, "a b", {"x": 5}), (6, None, {"x": 6}))
@@ -86,7 +86,7 @@ def source(ddl):
 
 
 def copy(lake, source, target, checkpoint, **options):
-    """Stream what is new of one table into another, and wait; the rows of each batch."""
+    """Stream one table's new rows into another, and wait; return the rows of each batch."""
     reader = lake.readStream.format("lake").options(**options)
     query = (
         reader.load(source.uri)

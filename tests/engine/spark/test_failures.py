@@ -1,4 +1,4 @@
-"""What Spark says when it fails: which error it is, and what of its words is kept."""
+"""Spark's failures: the error that each becomes, and the part of its message that is kept."""
 
 import logging
 
@@ -44,7 +44,7 @@ SIGNATURE = (
 
 @pytest.fixture
 def throw(spark):
-    """Has Java throw an exception whose causes are named, outermost first; what Python caught."""
+    """Have Java throw an exception with the named causes, outermost first; return what Python caught."""
 
     def throw(*links):
         java = None

@@ -1,4 +1,4 @@
-"""What the engine answers when Spark asks for a table's files: those that a query needs, and their vectors."""
+"""The engine's answer when Spark asks for a table's files: those that a query needs, with their vectors."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,7 +34,7 @@ PARTITIONS = ["a", "b%2", None, "", "Å b"]
 
 
 def _table(place, partition_columns=()):
-    """Five files of 300 rows: ids from 0 on, one partition each; at is a second a row."""
+    """Create five files of 300 rows in a partition each: ids from 0, and `at` one second later in each row."""
     kept = [field for field in SCHEMA if field.name not in partition_columns]
     place.mkdir(exist_ok=True)
     table = DeltaTable.create(str(place), SCHEMA, partition_columns=list(partition_columns))
@@ -111,7 +111,7 @@ def test_files_that_statistics_rule_out_are_not_opened(spark, tmp_path, conditio
     ],
 )
 def test_bounds_that_leave_nan_out_rule_no_rows_out(spark, tmp_path, condition, count):
-    """Bounds of a row group have no NaN, which Spark takes for more than any number."""
+    """Bounds of a row group exclude NaN, which is greater than any number in Spark."""
     place = str(tmp_path / "table")
     values = [(1.0,), (float("nan"),), (2.0,), (None,)]
     rows = spark.createDataFrame(values, "x double").selectExpr(
@@ -141,7 +141,7 @@ def test_a_column_of_floats_is_as_nullable_as_declared_and_skips_files(spark, tm
 
 
 def test_times_are_ruled_out_in_no_other_time_zone(spark, tmp_path):
-    """The session's text of a time would be read as another one."""
+    """A time rendered in the session's zone would be read as a different one."""
     table, other = _table(tmp_path), spark.newSession()
     for key in SAFE_CONFIGURATION:
         if key.startswith("spark.sql.") and other.conf.isModifiable(key):
@@ -182,7 +182,7 @@ def test_partitions_are_chosen_by_what_a_join_finds(spark, tmp_path):
 def test_deleted_rows_are_left_out_whatever_vectors_there_are(
     spark, tmp_path, monkeypatch, most_words
 ):
-    """First and last bits of words, whole files, none at all, and files without a vector between."""
+    """The vectors mark first and last bits of words, whole files, and nothing; some files have none."""
     monkeypatch.setattr(deletion_vectors, "MOST_WORDS", most_words)
     table = TableFiles(str(tmp_path), SCHEMA)
     deleted = [range(0, 300, 7), None, {0, 63, 64, 127, 128, 299}, range(300), ()]

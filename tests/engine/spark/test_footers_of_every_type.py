@@ -1,4 +1,4 @@
-"""Bounds and null counts from footers against the rows of the same files."""
+"""Bounds and null counts in footers, compared with the rows of the same files."""
 
 import contextlib
 import datetime as dt
@@ -117,7 +117,7 @@ def _read_bounds(data, kind, *, with_nan=None):
 
 
 def _scan(directory, kind):
-    """The column as a table of that type holds it; None where it cannot."""
+    """Return the column as a table of that type holds it, None if it cannot."""
     store = LocalStore(directory)
     write_first(store, StructType((StructField("c", kind),)))
     write_commit(store, 1, add("f.parquet", stats=None))
@@ -127,7 +127,7 @@ def _scan(directory, kind):
 
 
 def _check(directory, kind):
-    """Hold what the footer of `f.parquet` says of a column against its rows; whether it is bounded."""
+    """Compare the footer of `f.parquet` with a column's rows; return whether the column is bounded."""
     (low, high), nulls = _read_bounds(directory / "f.parquet", kind)
     if low is None:
         return False

@@ -1,4 +1,4 @@
-"""Tables that other engines wrote, read by Spark as the engine reads them without it."""
+"""Tables of other engines: Spark reads the same rows as the engine without Spark."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""LIKE on Spark: the model's answers, in a time that the pattern cannot stretch."""
+"""LIKE on Spark: results equal to the model's, in a time that no pattern can prolong."""
 
 import pytest
 from pyspark.errors import PySparkException

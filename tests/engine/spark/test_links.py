@@ -1,4 +1,4 @@
-"""Symbolic links that lead out of a table: followed by no reader and no writer, on executors neither."""
+"""Symbolic links that lead out of a table: no reader or writer follows them, not even on executors."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ READS = {
 
 @pytest.fixture(params=["plain", "partitioned"])
 def table(spark, tmp_path, request):
-    """Rows 0 to 3 in two files; of the plain table's first one a row was deleted by a vector."""
+    """Return a table with rows 0 to 3 in two files; the plain table's first file has a row deleted by a vector."""
     schema = StructType((StructField("id", LONG), StructField("p", LONG)))
     partitions = ["p"] if request.param == "partitioned" else []
     made = DeltaTable.create(str(tmp_path / "t"), schema, partition_columns=partitions)
@@ -45,7 +45,7 @@ def table(spark, tmp_path, request):
 
 @pytest.fixture
 def outer_directory(tmp_path):
-    """A directory beside the table, whose file the table's owner may not read."""
+    """Return a directory beside the table with a file that the table's owner may not read."""
     place = tmp_path / "outside"
     place.mkdir()
     pq.write_table(pa.table({"id": [SECRET], "p": [SECRET]}), place / "secret.parquet")
@@ -53,12 +53,12 @@ def outer_directory(tmp_path):
 
 
 def _file_of(table):
-    """Where the first data file is."""
+    """Return the path of the first data file."""
     return Path(table.uri) / table.snapshot().add_files()[0].path
 
 
 def _replace_by_link(place, target):
-    """The file or the directory becomes a link; what it was is moved away."""
+    """Replace a file or directory by a link to where it was moved."""
     place.rename(place.with_name(f"{place.name}.before"))
     place.symlink_to(target)
 

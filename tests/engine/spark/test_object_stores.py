@@ -1,4 +1,4 @@
-"""Storage options as Hadoop's file systems take them, and places as they are spelled for Spark."""
+"""Storage options for Hadoop's file systems, and URIs as Spark spells them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Spark's Python workers on this machine are forked from."""
+"""The process from which Spark forks Python workers on this machine."""
 
 import subprocess
 import sys

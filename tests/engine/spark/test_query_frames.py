@@ -1,4 +1,4 @@
-"""A query through the engine's trees gives what Spark's own SQL gives of the same rows."""
+"""A query through the engine's trees returns the same as Spark's own SQL over the same rows."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -92,7 +92,7 @@ def test_a_bucket_without_its_connector_is_refused_by_name(spark):
 
 
 def test_a_file_without_field_ids_is_never_read_as_nulls(spark, tmp_path):
-    """Where columns are mapped by id it has none of them, whatever their names: Spark refuses it."""
+    """Where columns are mapped by id, such a file has no column, whatever its names: Spark refuses it."""
     marked = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id"}
     schema = StructType((StructField("id", LONG, metadata=marked),))
     by_id = TableProperties.parse({"delta.columnMapping.mode": "id"})

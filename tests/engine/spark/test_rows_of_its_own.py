@@ -1,4 +1,4 @@
-"""The data source `lake` writes rows into the table they were read from: `readVersion` says when."""
+"""The data source `lake` writes rows into the table that they were read from; `readVersion` names the version."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.engine.lake_writes import COLUMNS, append, batch, data_files, delete,
 
 @pytest.fixture
 def table(tmp_path):
-    """Version 1 has the rows 1 to 3."""
+    """Return a table whose version 1 has the rows 1 to 3."""
     made = DeltaTable(open_store(str(tmp_path / "t")))
     run(parse_statement(f"CREATE TABLE t ({COLUMNS})"), made, None)
     append(made, *((x, "x", None) for x in (1, 2, 3)))

@@ -77,7 +77,7 @@ def test_a_driver_takes_only_some_cores_of_a_standalone_cluster(
 
 
 def test_the_client_of_yarn_starts_with_a_local_file_system_that_knows_its_scheme():
-    """Else it fails with `UnsupportedOperationException`, whatever it sends."""
+    """Otherwise it fails with `UnsupportedOperationException` for every upload."""
     setting = "spark.hadoop.fs.file.impl"
     assert setting not in start_configuration("yarn")
     for master in ("local[2]", "spark://127.0.0.1:7077", "k8s://https://api:6443"):
@@ -109,7 +109,7 @@ def test_a_driver_in_a_container_says_where_it_is_reached(monkeypatch):
 
 
 class InsertAtNineInNewYork(TransactionObserver):
-    """Inserts a row before the observed commit."""
+    """An observer that inserts a row before the observed commit."""
 
     def __init__(self, table, spark):
         self._table, self._spark = table, spark
@@ -122,7 +122,7 @@ class InsertAtNineInNewYork(TransactionObserver):
 
 @pytest.mark.spark
 def test_a_condition_of_another_zone_finds_its_rows_and_its_conflicts(spark, tmp_path):
-    """02:00 UTC is hour 21 in New York; a check in UTC would take the new row for another."""
+    """02:00 UTC is hour 21 in New York; a check in UTC would mistake the new row for another one."""
     table = DeltaTable(open_store(str(tmp_path / "t")))
     level = "TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')"
     run(f"CREATE TABLE t (ts TIMESTAMP) {level}", table)
@@ -181,7 +181,7 @@ def test_progress_is_told_and_can_cancel(spark):
 
 @pytest.mark.spark
 def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
-    """java.util.regex heeds no interrupt, and takes long here: Spark's own LIKE is given to it.
+    """java.util.regex ignores interrupts and takes long here; Spark's own LIKE gets such a pattern.
 
     There are more tasks than cores, so that some have not begun when the first look cancels them.
     """

@@ -1,4 +1,4 @@
-"""Files as rows: large ones read by several tasks, every format typed as the table wants it."""
+"""Files as rows: several tasks read a large file, and every format gets the types of the table."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A table's rules for its rows: Arrow and Spark decide and complete every row alike."""
+"""A table's rules for rows: Arrow and Spark decide and complete every row alike."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -207,7 +207,7 @@ OWN_NOTATION = {"check", "check of a decimal", "check of a time", "char in the k
 
 @dataclass(frozen=True)
 class RuledTable:
-    """A table of one column `v` beside its key, and rows that it takes and does not take.
+    """A table of a key and one column `v`, with rows that it accepts and rows that it refuses.
 
     Attributes:
         columns: the definition of `v`, and of other columns.

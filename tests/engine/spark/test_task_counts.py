@@ -1,4 +1,4 @@
-"""What Spark counted of a group's tasks, against work whose size is known."""
+"""Spark's counters of a job group's tasks, compared with work of known size."""
 
 import pytest
 from py4j.protocol import Py4JError
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def last_of(spark, work) -> Progress:
-    """What was told when the work had ended."""
+    """Return the last report after the work had ended."""
     seen: list[Progress] = []
     with job_group(spark, "work", seen.append):
         work()

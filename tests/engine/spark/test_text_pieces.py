@@ -1,4 +1,4 @@
-"""A file read in pieces gives the records, numbers and problems that it gives when read whole."""
+"""A file read in pieces gives the same records, numbers and problems as read whole."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Azurite, an emulator of Azure Blob Storage: fetched by npm, started for the tests of the stores.
+"""Azurite, an emulator of Azure Blob Storage: installed by npm and started for the tests of stores.
 
 `make azure` runs this module. The tests of `tests/engine/storage` then meet Azure too.
 """
@@ -29,7 +29,7 @@ _API = "2021-12-02"
 
 
 def main() -> int:
-    """Fetch Azurite if need be, then run the tests of the stores with it."""
+    """Install Azurite if necessary, then run the tests of stores with it."""
     executable = _HOME / "node_modules" / ".bin" / "azurite-blob"
     why = "" if executable.exists() else _install()
     if why:
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _install() -> str:
-    """Install it below `var`; why not, empty if it is there now."""
+    """Install it below `var`; return why that failed, "" if it is installed."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         return "npm is missing (Debian: apt install npm)"
@@ -56,7 +56,7 @@ def _install() -> str:
 
 @contextmanager
 def azure_container(name: str) -> Iterator[dict[str, str]]:
-    """A server with one empty container; the storage options that reach it."""
+    """Yield the storage options of a server with one empty container."""
     command = [EXECUTABLE, "--blobHost", "127.0.0.1", "--blobPort", "0", "--silent"]
     command += ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{_ACCOUNT}:{_KEY}"}

@@ -1,4 +1,4 @@
-"""The places a store can be in, real ones: a directory, memory, object stores as processes.
+"""The real locations of stores: a directory, memory, and object stores as processes.
 
 Azure is among them where `make azure` runs the tests.
 """
@@ -73,13 +73,13 @@ def azure_options() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(params=CLOUDS)
 def bucket(request: pytest.FixtureRequest) -> str:
-    """The URL of a bucket that exists."""
+    """Return the URL of an existing bucket."""
     return f"{SCHEMES[request.param]}://lake"
 
 
 @pytest.fixture
 def options(request: pytest.FixtureRequest, bucket: str) -> dict[str, str]:
-    """The storage options that reach it."""
+    """Return the storage options of the bucket."""
     name = "s3_options" if bucket.startswith("s3:") else "azure_options"
     given: dict[str, str] = request.getfixturevalue(name)
     return given

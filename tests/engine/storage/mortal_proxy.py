@@ -1,4 +1,4 @@
-"""A way to an S3 server that can end in the middle of a request, and come back."""
+"""A proxy of an S3 server that can stop in the middle of a request, and resume."""
 
 import http.client
 import threading
@@ -12,7 +12,7 @@ _HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
 
 
 class MortalProxy:
-    """Passes requests on, until `dies_at` of them asked for data files; then it drops each one."""
+    """A proxy that forwards requests until `dies_at` of them were for data files, and then drops each one."""
 
     def __init__(self, target: str) -> None:
         self._target = urlsplit(target).netloc
@@ -22,17 +22,17 @@ class MortalProxy:
         self.dropped = 0
 
     def die_at(self, reads: int) -> None:
-        """Drop the request that is this many reads of data files from now, and whatever follows."""
+        """Drop the n-th read of a data file from now, and all requests after it."""
         with self._lock:
             self._seen, self._dies_at = 0, reads
 
     def live(self) -> None:
-        """Pass everything on again."""
+        """Forward everything again."""
         with self._lock:
             self._dies_at = None
 
     def drops(self, method: str, path: str) -> bool:
-        """Whether this request gets no answer."""
+        """Return True if this request gets no answer."""
         with self._lock:
             if self._dies_at is None:
                 return False
@@ -41,7 +41,7 @@ class MortalProxy:
             return self._seen >= self._dies_at
 
     def pass_on(self, handler: BaseHTTPRequestHandler) -> None:
-        """Ask the server and answer as it does; half of the body where this is the last one."""
+        """Forward the request and the answer; send half of the body if this is the last one."""
         drops = self.drops(handler.command, handler.path)
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         if drops and handler.command != "GET":
@@ -67,7 +67,7 @@ class MortalProxy:
 
 @contextmanager
 def mortal_proxy(target: str) -> Iterator[tuple[str, MortalProxy]]:
-    """Its address, and itself."""
+    """Yield the proxy's address, and the proxy."""
     proxy = MortalProxy(target)
 
     class Handler(BaseHTTPRequestHandler):
@@ -79,7 +79,7 @@ def mortal_proxy(target: str) -> Iterator[tuple[str, MortalProxy]]:
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _any  # noqa: N815 - the server's names
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -1,7 +1,8 @@
-"""Every operation on tables in an S3 server, on Spark with Hadoop's connector; says what it saw as JSON.
+"""Every operation on tables in an S3 server, on Spark with Hadoop's connector; prints its results as JSON.
 
-It is a program of its own because the connector must be on the class path when the JVM starts.
-`python -m tests.engine.storage.spark_on_s3 BUCKET OPTIONS JARS_HOME LAYOUT…`: options of the store as JSON.
+It is a separate program because the connector must be on the class path when the JVM starts.
+`python -m tests.engine.storage.spark_on_s3 BUCKET OPTIONS JARS_HOME LAYOUT…` takes the options of
+the store as JSON.
 """
 
 import json
@@ -50,7 +51,7 @@ STATEMENTS = (
 
 
 def main(bucket: str, options: dict[str, str], home: str, layouts: Sequence[str]) -> dict[str, Any]:
-    """What each layout ends with, and what a wrong secret is told by the log and by Spark."""
+    """Run every layout and both wrong secrets; print the results."""
     spark = build_session("s3", master="local[2]", jars=connector_jars(Path(home)))
     try:
         errors = _errors(spark, f"{bucket}-other/t", options)
@@ -86,7 +87,7 @@ def _story(spark: SparkSession, uri: str, layout: str, options: dict[str, str]) 
 
 
 def _errors(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str, str]:
-    """With a wrong secret from the start, and with one that only Spark is given."""
+    """Return the errors for a secret that is wrong from the start, and for one that is wrong on Spark only."""
     wrong = {**options, "aws_secret_access_key": "wrong"}
     table = DeltaTable.create(uri, SCHEMA, storage_options=options)
     run(parse_statement("INSERT INTO t VALUES (1, 'a', 'b')"), table, None)
@@ -105,7 +106,7 @@ def _errors(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str,
 
 
 def _claim_sizes(spark: SparkSession, uri: str, options: dict[str, str]) -> list[int]:
-    """How many rows Spark reads where the log claims a size of the only file."""
+    """Return how many rows Spark reads if the log claims a wrong size of the only file."""
     table = DeltaTable.create(uri, SCHEMA, storage_options=options)
     run(parse_statement("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'a', 'y')"), table, None)
     files = TableFiles(uri, SCHEMA, storage_options=options)
@@ -118,7 +119,7 @@ def _claim_sizes(spark: SparkSession, uri: str, options: dict[str, str]) -> list
 
 
 def _away(spark: SparkSession, uri: str, options: dict[str, str]) -> dict[str, Any]:
-    """An UPDATE while the endpoint ends in the middle of a file, and again when it is back."""
+    """Run an UPDATE while the endpoint stops in the middle of a file, and again after it is back."""
     update = parse_statement("UPDATE t SET note = concat(note, '!') WHERE id > 2")
     with mortal_proxy(options["aws_endpoint_url"]) as (address, proxy):
         table = DeltaTable.create(

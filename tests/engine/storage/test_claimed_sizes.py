@@ -1,4 +1,4 @@
-"""The sizes that a log claims of files in an object store: readers are given the stores' own."""
+"""File sizes that a log claims wrongly in an object store: readers get the store's own sizes."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A store that overwrites what must not be overwritten is found out before a commit is lost in it."""
+"""A store that ignores a conditional put is detected before it loses a commit."""
 
 import re
 import threading
@@ -15,7 +15,7 @@ COMMIT = "_delta_log/00000000000000000001.json"
 
 
 class Careless(BaseHTTPRequestHandler):
-    """As much of S3 as two writers need, but for If-None-Match."""
+    """The part of S3 that two writers need, without If-None-Match."""
 
     protocol_version = "HTTP/1.1"
 
@@ -38,7 +38,7 @@ class Careless(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Nobody reads it."""
+        """Write no log."""
 
 
 @pytest.fixture

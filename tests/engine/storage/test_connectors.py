@@ -1,4 +1,4 @@
-"""Which connector Spark needs, and what is said where it cannot be fetched."""
+"""The connector that Spark needs for a store, and the error if it cannot be fetched."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ S3 = CONNECTORS["s3"]
 
 
 def _maven(directory: Path, script: str) -> None:
-    """A command of Maven's name that does what is told."""
+    """Create a command with Maven's name that runs the given script."""
     place = directory / "mvn"
     place.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     place.chmod(0o755)

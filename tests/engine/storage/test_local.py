@@ -272,7 +272,7 @@ def test_whoever_waits_for_a_name_to_be_written_finds_it_taken(
 def test_a_link_whose_answer_was_lost_and_that_cannot_be_looked_at_is_not_known_to_have_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, expected: type, *, landed: bool
 ):
-    """As the mount of a server that goes away has it."""
+    """A mount of a server that goes away behaves in this way."""
     (tmp_path / "log").mkdir()
     target, link, look = tmp_path / "log" / "1.json", os.link, Path.stat
 

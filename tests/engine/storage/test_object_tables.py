@@ -203,7 +203,7 @@ def _commit(command: c.Command, table: DeltaTable) -> None:
 def test_a_fork_of_a_process_that_used_a_bucket_is_told_so(
     table: DeltaTable, options: dict[str, str]
 ):
-    """Its client would wait for ever for threads that a fork does not have."""
+    """Its client would wait for ever for threads that a fork does not inherit."""
     assert table.version() == 0
     child = os.fork()
     if not child:

@@ -11,7 +11,7 @@ FILES = [f"p={number % 3}/{number:03}.parquet" for number in range(100)]
 
 
 class Asked(MemoryStore):
-    """Counts listings, and files asked for by name; `hidden` are in no listing."""
+    """A store that counts listings and lookups by name; `hidden` files are in no listing."""
 
     def __init__(self, *hidden):
         super().__init__(f"memory://presence/{uuid.uuid4()}")

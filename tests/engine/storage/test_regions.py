@@ -16,7 +16,7 @@ SAID = {
 
 
 class Elsewhere(BaseHTTPRequestHandler):
-    """As S3 answers for a bucket of eu-west-1; to HEAD without words."""
+    """An S3 server that answers for a bucket of eu-west-1; its answer to HEAD has no body."""
 
     protocol_version = "HTTP/1.1"
 
@@ -33,7 +33,7 @@ class Elsewhere(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_POST = _answer  # noqa: N815 - the server's names
 
     def log_message(self, *_):
-        """Nobody reads it."""
+        """Write no log."""
 
 
 @pytest.fixture(params=SAID)

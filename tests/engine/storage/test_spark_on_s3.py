@@ -1,4 +1,4 @@
-"""Spark reads tables in S3 servers by the options of the table's store; every operation does."""
+"""Spark reads tables on S3 servers with the options of the table's store, in every operation."""
 
 import json
 import subprocess
@@ -64,7 +64,7 @@ def test_every_operation_runs_on_spark_in_an_s3_server(s3_options: dict[str, str
 
 
 def _check_that_an_endpoint_may_end(told: dict[str, Any]) -> None:
-    """It is the store's trouble and not the file's, nothing is committed, and a rerun commits once."""
+    """Check that the store is blamed, not the file, that nothing is committed, and that a rerun commits once."""
     assert told["dropped"] > 0
     assert told["code"] == "LAKE_STORAGE_ERROR", told["text"]
     assert "cannot be reached by Spark" in told["text"]

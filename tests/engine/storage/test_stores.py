@@ -1,4 +1,4 @@
-"""The contract of every store, wherever it keeps its files."""
+"""The contract that every store keeps, whatever it stores files in."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -189,7 +189,7 @@ def test_a_place_is_the_same_under_the_name_of_a_link(tmp_path: Path):
 
 
 def test_a_directory_that_a_disk_has_under_two_names_is_one_place(tmp_path, monkeypatch):
-    """As where it is mounted twice, or takes upper case for lower."""
+    """A directory may be mounted twice, or its disk may ignore case."""
     stat = os.stat
     (tmp_path / "t").mkdir()
     (tmp_path / "other").mkdir()

@@ -1,4 +1,4 @@
-"""VersityGW, an S3 server that is not moto: fetched as a Go module, started for the tests on Spark.
+"""VersityGW, an S3 server other than moto: fetched as a Go module and started for tests on Spark.
 
 `make s3` runs this module. Unlike moto it checks signatures.
 """
@@ -25,7 +25,7 @@ _HOME = _ROOT / "var" / "versitygw"
 
 
 def main() -> int:
-    """Fetch the server if need be, then run the tests of Spark on S3 with it."""
+    """Fetch the server if necessary, then run the tests of Spark on S3 with it."""
     executable = _HOME / "versitygw"
     why = "" if executable.exists() else _install()
     if why:
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _install() -> str:
-    """Install it below `var`; why not, empty if it is there now."""
+    """Install it below `var`; return why that failed, "" if it is installed."""
     go = shutil.which("go")
     if go is None:
         return "Go is missing (Debian: apt install golang)"
@@ -61,7 +61,7 @@ def _install() -> str:
 
 @contextmanager
 def versity_buckets(directory: Path, *buckets: str) -> Iterator[dict[str, str]]:
-    """A server with empty buckets below a directory; the storage options that reach it."""
+    """Yield the storage options of a server with empty buckets below a directory."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"

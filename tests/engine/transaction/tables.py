@@ -43,7 +43,7 @@ def paths_of(table: DeltaTable) -> set[str]:
 
 @dataclass
 class FakeClock:
-    """Time that moves only when told, or by the step it takes at each look."""
+    """A clock that moves only on request, or by its step at each reading."""
 
     ms: int = 1_700_000_000_000
     seconds: float = 0.0
@@ -63,9 +63,10 @@ class FakeClock:
 
 @dataclass
 class FailingStore:
-    """A store whose `fail_at`-th call fails: before its effect, after it, or without saying which.
+    """A store whose `fail_at`-th call fails: before its effect, after it, or with an unknown outcome.
 
-    `calls` counts, `puts` are the calls that put if absent, `fired` tells whether the failure came to pass. `times` more calls fail after it.
+    `calls` counts calls, `puts` lists those that put if absent, and `fired` tells whether the
+    failure occurred. The next `times` calls fail too.
     """
 
     inner: Store
@@ -143,6 +144,6 @@ class FailingStore:
 
 
 def open_failing(table: DeltaTable, **faults: object) -> tuple[DeltaTable, FailingStore]:
-    """Another handle on a table, over a store that fails."""
+    """Open another handle on a table, over a store that fails."""
     store = FailingStore(open_store(table.uri), **faults)
     return DeltaTable(store, clock=FakeClock(ms=1_700_000_000_000)), store

@@ -27,7 +27,7 @@ def _table() -> DeltaTable:
 
 
 def _clear_data_change(action: Action) -> Action:
-    """As the writer left it, row ids kept, and said to be no change."""
+    """Return the actions as written, with row ids, but marked as no change."""
     if not isinstance(action, AddFile | RemoveFile):
         return action
     if isinstance(action, AddFile):
@@ -44,7 +44,7 @@ def _write_commit(table: DeltaTable, operation: str, command: c.Command) -> None
 
 @pytest.mark.parametrize("operation", ["UPDATE", "MERGE", "WRITE"])
 def test_an_update_that_calls_itself_no_change_is_met_as_one(operation: str):
-    """Its row ids trace the row it changed, which current would delete as it was."""
+    """Its row ids trace the row that it changed, which the current transaction would delete in its old form."""
     table = _table()
     delete = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _write_commit(table, operation, c.Update(3, c.Range(0, 1), 4, rewrite=True))

@@ -45,7 +45,7 @@ from tests.engine.transaction.tables import (
 
 
 class Meanwhile(TransactionObserver):
-    """Does something right before each put, as often as it is told."""
+    """A store that acts right before each put, a given number of times."""
 
     def __init__(self, act, times: int = 1) -> None:
         self.act, self.times, self.phases = act, times, []
@@ -186,7 +186,7 @@ def test_an_unknown_outcome_tries_the_same_version_and_recognizes_itself(landed:
 
 
 def _calls_before_put() -> int:
-    """How many calls of the store a plain append makes up to its put, the put included."""
+    """Return how many store calls a plain append makes up to and including its put."""
     handle, store = open_failing(new_table())
     txn = handle.start_transaction()
     stage(txn, data_file("a"))
@@ -240,7 +240,7 @@ def test_an_earlier_commit_that_was_cleaned_away_is_unknown_not_absent():
 
 @pytest.mark.parametrize("read_version_kept", [True, False])
 def test_a_log_cleaned_between_read_and_commit_is_noticed(read_version_kept: bool):
-    """A put into the hole would succeed, and nobody would ever read it."""
+    """A put into the gap would succeed, but no reader would ever see it."""
     table = new_table(checkpointInterval="5")
     append(table, "a")
     txn = table.start_transaction()
@@ -357,7 +357,7 @@ def test_an_application_reads_its_last_version():
 
 
 def test_a_file_added_again_must_still_be_there():
-    """Statistics of a file that another removed would bring the file back to life."""
+    """New statistics for a file that another commit removed would restore the file."""
     table = new_table()
     append(table, "a")
     txn = table.start_transaction()
@@ -456,7 +456,7 @@ def test_actions_that_contradict_each_other_are_refused(actions):
 
 @pytest.mark.parametrize("values", [{}, {"x": "1", "y": "2"}, {"y": "2"}])
 def test_a_file_without_the_right_partition_values_is_refused(values: dict[str, str]):
-    """They decide who conflicts with it: a file that says too little would be missed."""
+    """They decide which writes conflict with the file: one with missing values would be overlooked."""
     schema = StructType((StructField("x", LONG), StructField("y", LONG)))
     table = DeltaTable.create(f"{new_table().uri}-parted", schema, ["x"])
     txn = table.start_transaction()

@@ -1,4 +1,4 @@
-"""How a conflict was decided is told with it, and costs no verdict."""
+"""How a conflict was decided is recorded with it, and changes no verdict."""
 
 import uuid
 

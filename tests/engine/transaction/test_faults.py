@@ -1,4 +1,4 @@
-"""Every call of the store fails once, in every way: the table is as before or as after, never between.
+"""Every store call fails once, in every way: the table is as before or as after, never in between.
 
 And the answer is right: an error that does not say "unknown" means that nothing was written, and a
 second try under the same id leaves the change applied once.
@@ -49,7 +49,7 @@ SCENARIOS: dict[str, tuple[c.Command, c.Command | None]] = {
 
 
 class Winner(TransactionObserver):
-    """Lets another command land right before the first put."""
+    """A store that lets another command commit right before the first put."""
 
     def __init__(self, act: Callable[[], None] | None) -> None:
         self._act = act
@@ -71,7 +71,7 @@ def _table() -> DeltaTable:
 def _attempt(
     name: str, fail_at: int, mode: str, times: int = 1
 ) -> tuple[DeltaTable, EngineError | None, int]:
-    """Play a scenario over a store whose n-th call fails; the error, and how often it fired."""
+    """Run a scenario over a store whose n-th call fails; return the error and the number of failures."""
     command, other = SCENARIOS[name]
     table = _table()
     winner = DeltaTable.open(table.uri)

@@ -1,4 +1,4 @@
-"""Winners of other engines, and values that are easy to misread: none is missed."""
+"""Winning commits of other engines, and values that are easy to misread: none is missed."""
 
 import json
 import uuid
@@ -75,7 +75,7 @@ def _file(table: DeltaTable, *rows: dict[str, Any], **rest: Any) -> AddFile:
 
 
 def _begin_delete(table: DeltaTable, condition: str, *rows: int) -> OptimisticTransaction:
-    """A DELETE of these rows of the first file, all that the condition matches."""
+    """Begin a DELETE of these rows of the first file, all that match the condition."""
     txn = table.start_transaction()
     txn.read_where(condition, every_match_changes=True)
     assert txn.snapshot is not None
@@ -90,7 +90,7 @@ def _mask_rows(table: DeltaTable, add: AddFile, *rows: int, **rest: Any) -> AddF
 
 
 def _land(table: DeltaTable, *actions: Action, **info: Any) -> None:
-    """A commit as other engines write it, which may say nothing of itself."""
+    """Write a commit as other engines do, possibly without commit information."""
     lines = [encode(CommitInfo(**info)), *map(encode, actions)]
     place = commit_path(DeltaTable(table.store).version() + 1)
     table.store.put_if_absent(place, "".join(f"{line}\n" for line in lines).encode())
@@ -137,7 +137,7 @@ def test_a_row_of_a_winner_matches_as_spark_would_say(
     meets: bool,
     blind: bool | None,
 ):
-    """Statistics first, where they are believed; then the row."""
+    """Statistics decide first, if they are trustworthy; then the row."""
     table = _table()
     txn = _begin_delete(table, condition, 5)
     said = None if stats is None else json.dumps({"numRecords": 1, **stats})
@@ -156,7 +156,7 @@ def test_a_field_of_a_struct_leaves_it_to_files():
 
 @pytest.mark.parametrize("info", [{}, {"operation": "DELETE", "engine_info": "delta-rs:1.0"}])
 def test_copy_on_write_takes_every_row_of_its_file(info: dict[str, str]):
-    """delta-rs writes a file anew without the rows that it deletes, and says little of it."""
+    """delta-rs rewrites a file without the rows that it deletes, and records little about it."""
     table = _table()
     txn, elsewhere = _begin_delete(table, "id = 5", 5), table.start_transaction()
     elsewhere.read_where("id = 99", every_match_changes=True)
@@ -214,7 +214,7 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
     "content", [b"", b"PAR1 and nothing more PAR1", b"PAR1" + b"\0" * 64 + b"PAR1"]
 )
 def test_a_file_that_is_no_parquet_is_a_conflict(content: bytes):
-    """Whatever a reader makes of it: nobody knows what rows it was to hold."""
+    """The rows that the file was meant to hold are unknown."""
     table = _table()
     txn = _begin_delete(table, "id = 5", 5)
     broken = msgspec.structs.replace(_file(table, {"id": 9}), path="broken.parquet")
@@ -234,7 +234,7 @@ def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
 
 
 def test_change_files_are_those_of_the_rows_that_current_changed():
-    """What is merged into its vector was another commit's change, and is told there."""
+    """Rows merged into its vector were changed by another commit, whose change files contain them."""
     table = _table(enableChangeDataFeed="true")
     txn = _begin_delete(table, "id = 5", 5)
     change = _file(table, {"id": 5})
@@ -248,7 +248,7 @@ def test_change_files_are_those_of_the_rows_that_current_changed():
 
 
 def test_statistics_that_another_engine_computes_are_no_new_rows():
-    """COMPUTE STATISTICS states every file again, without a change of data."""
+    """COMPUTE STATISTICS adds every file again, without a change of data."""
     table = _table()
     txn = _begin_delete(table, "id = 5", 5)
     (add,) = table.snapshot().add_files()

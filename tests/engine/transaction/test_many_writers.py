@@ -43,7 +43,7 @@ def _append(table: DeltaTable, writer: int, number: int) -> None:
 
 
 def test_deletes_of_many_threads_in_one_file_all_land(tmp_path: Path):
-    """Each takes a row of its own: deletion vectors are merged under contention."""
+    """Each thread deletes a different row: deletion vectors are merged under contention."""
     properties = {"delta.enableDeletionVectors": "true"}
     table = DeltaTable.create(str(tmp_path / "t"), SCHEMA, properties=properties)
     running = run(c.Append(1, tuple(("a", x) for x in range(20))), table, stats=True)

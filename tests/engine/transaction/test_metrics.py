@@ -33,7 +33,7 @@ def _do(table: DeltaTable, command: c.Command) -> None:
 
 
 def _count_staged(running: Running) -> dict[str, int | str]:
-    """What an operation counts before it commits."""
+    """Return the counts of an operation before it commits."""
     changes = changes_of(running.staged).values()
     whole = [change.remove for change in changes if change.remove and not change.add]
     return {
@@ -75,7 +75,7 @@ def test_files_and_vectors_are_counted_as_they_landed(
 
 
 def test_the_sizes_of_an_optimize_are_those_of_the_files_that_were_left_of_it():
-    """A winning commit deletes all that one of two compactions moves: its output is never added."""
+    """A winning commit deletes everything that one of two compactions moves, so its output is never added."""
     table = _table()
     running = run(c.Optimize(7, (0,)), table, stats=True)
     other = run(c.Optimize(8, (1,)), table, stats=True)

@@ -1,4 +1,4 @@
-"""A transaction never writes into another table than the one it read."""
+"""A transaction never writes into a table other than the one that it read."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def test_a_commit_never_lands_in_a_table_that_was_made_anew(tmp_path, commits, h
 def test_a_commit_never_lands_after_a_backup_whose_later_commits_leave_the_same_files(
     tmp_path, has_checkpoint
 ):
-    """What told the two logs apart was removed again: only the version that was read tells."""
+    """The difference between the logs was removed again: only the version that was read shows it."""
     place, backup = tmp_path / "t", tmp_path / "backup"
     table = _create_table(str(place), "a")
     shutil.copytree(place, backup)
@@ -94,7 +94,7 @@ def test_a_copy_of_the_same_table_may_have_other_file_times(tmp_path, has_checkp
 
 
 def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path):
-    """Some object stores list milliseconds and answer for one object in seconds."""
+    """Some object stores list milliseconds, but return whole seconds for a single object."""
 
     class InSeconds(LocalStore):
         def stat(self, path):
@@ -124,7 +124,7 @@ def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 8])
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
 def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, commits):
-    """Whether its files are older or newer than those that were read."""
+    """The new files may be older or newer than those that were read."""
     handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     assert handle.snapshot().version == 2
     new = [f"new{number}" for number in range(commits)]
@@ -164,7 +164,7 @@ def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path,
 
 
 def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
-    """The version read is the same in both, but not the winning commit that was checked."""
+    """Both have the version that was read, but not the winning commit that was checked."""
     handle = _create_table(str(tmp_path / "t"), "a")
     shutil.copytree(handle.uri, tmp_path / "backup")
     backup = DeltaTable.open(str(tmp_path / "backup"))
@@ -178,7 +178,7 @@ def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
 
 
 def test_a_commit_that_lands_in_another_table_after_all_says_so(tmp_path):
-    """Nothing can be looked at and written in one step."""
+    """A check and a write cannot be one atomic step."""
     other = _create_table(str(tmp_path / "other"), "new1", later_ms=5)
 
     class Replacing(LocalStore):
@@ -299,7 +299,7 @@ def test_a_history_tells_of_one_table_alone(tmp_path):
 
 
 def test_a_table_whose_files_were_all_touched_is_read_on(tmp_path):
-    """As by a copy, or a file system that tells other numbers: the commit itself tells."""
+    """A copy changes file times, and some file systems report other numbers; the commit's content decides."""
     handle = _create_table(str(tmp_path / "t"), "a")
     snapshot = handle.snapshot()
     _shift_times(handle.uri, HOUR_MS)
@@ -310,7 +310,7 @@ def test_a_table_whose_files_were_all_touched_is_read_on(tmp_path):
 
 
 class Before(TransactionObserver):
-    """Does something once, before the commit."""
+    """An observer that acts once, before the commit."""
 
     def __init__(self, act):
         self._act = act
@@ -341,7 +341,7 @@ def _create_table(
 
 
 def _shift_times(place: str, by_ms: int) -> None:
-    """Files may be written within one millisecond here; two tables never are."""
+    """Shift file times: files here may be written within one millisecond, but two tables never are."""
     for file in Path(place, "_delta_log").iterdir():
         ns = file.stat().st_mtime_ns + by_ms * 10**6
         os.utime(file, ns=(ns, ns))

@@ -1,4 +1,4 @@
-"""Row-level concurrency from the outside: real files, and every obstacle to telling rows apart."""
+"""Row-level concurrency from the outside: real files, and every obstacle to distinguishing rows."""
 
 import uuid
 
@@ -122,7 +122,7 @@ def test_conditions_that_cannot_be_decided_by_rows_fall_back_to_files(
 
 @pytest.mark.parametrize("reads_itself", [True, False])
 def test_a_subquery_that_may_read_the_table_reads_all_of_it(reads_itself: bool):
-    """Its other conjuncts say nothing of what the subquery reads."""
+    """The other parts of the condition do not limit the subquery's reads."""
     table = _table()
     txn = table.start_transaction()
     subquery = Subquery("exists", "SELECT 1 FROM t", ("t",), BOOLEAN)
@@ -176,7 +176,7 @@ def test_a_read_of_the_whole_table_follows_a_compaction_and_nothing_else():
 
 
 def test_a_condition_that_arrow_cannot_evaluate_needs_a_tester():
-    """Dividing by zero is an error in Spark, and none of Arrow's business."""
+    """Division by zero is an error in Spark, but not in Arrow."""
     for tester, lost in ((None, True), (lambda _, rows: pa.array([False] * rows.num_rows), False)):
         table = _table()
         running = run(c.Append(2, (("a", 9),)), table, stats=False)
@@ -224,7 +224,7 @@ def test_of_two_deletes_the_second_counts_and_feeds_only_its_own_rows(level: str
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_two_deletes_of_whole_files_both_commit(vectors: str):
-    """A file that a DELETE removed, with nothing in its place, needs no vector to be traced."""
+    """A file that a DELETE removed without a replacement can be traced without a vector."""
     table = _table(enableDeletionVectors=vectors)
     _do(table, c.Append(2, (("a", 7), ("a", 8))))
     running = run(c.Delete(4, c.Range(0, 9)), table, stats=True)
@@ -302,7 +302,7 @@ def test_a_delete_whose_change_file_names_rows_that_are_gone_is_aborted():
 
 
 def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
-    """RESTORE is not the only way: whoever shrinks a deletion vector adds rows that OPTIMIZE lacks."""
+    """RESTORE is one way; a commit that shrinks a deletion vector also adds rows that OPTIMIZE lacks."""
     table = _table()
     _do(table, c.Delete(2, c.Range(2, 3)))
     running = run(c.Optimize(3, (0,)), table, stats=False)
@@ -315,7 +315,7 @@ def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
 
 
 def test_vectors_are_merged_once_per_set_of_rows():
-    """A lost race after the merge writes no second file of the same rows."""
+    """A race lost after the merge does not write a second file of the same rows."""
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _do(table, c.Delete(3, c.Range(4, 5)))
@@ -355,7 +355,7 @@ def _create_clustered(**properties: str) -> DeltaTable:
 
 
 def test_a_clustered_table_without_deletion_vectors_is_decided_by_files():
-    """A rewrite copies the rows that it leaves alone: none of them is where the two sides meet."""
+    """A rewrite copies unchanged rows, so it does not show which rows both sides changed."""
     table = _create_clustered(enableDeletionVectors="false")
     running = run(c.Update(2, c.Range(2, 3), 2), table, stats=False)
     _do(table, c.Update(3, c.Range(3, 4), 3))
@@ -368,7 +368,7 @@ def test_a_clustered_table_without_deletion_vectors_is_decided_by_files():
 
 @pytest.mark.parametrize("copied", ["numCopiedRows", "", "numTargetRowsCopied"])
 def test_rows_that_a_winner_may_only_have_copied_are_not_named(copied: str):
-    """An engine without deletion vectors writes a file anew: which rows it changed is not known."""
+    """An engine without deletion vectors rewrites a file: the rows that it changed are unknown."""
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     other = run(c.Update(3, c.Range(4, 5), 5, rewrite=True), table, stats=False)

@@ -1,4 +1,4 @@
-"""Rows of a winning commit that Spark compares: conditions that Arrow cannot evaluate, and MERGE's join.
+"""Rows of a winning commit that Spark tests: conditions beyond Arrow, and the join of MERGE.
 
 If no comparison is possible, the two conflict.
 """
@@ -26,7 +26,7 @@ CONDITION = "initcap(name) = 'Ann'"
 
 
 class _Meanwhile(TransactionObserver):
-    """Another command once everything is staged; and Spark taken away, if it is to be."""
+    """An observer that runs another command once everything is staged, and may take Spark away."""
 
     def __init__(
         self, table: DeltaTable, spark: SparkSession, other: Command, *, with_spark: bool = True
@@ -91,7 +91,7 @@ def test_a_row_that_matches_or_that_nobody_can_test_is_a_conflict(
 def test_a_merge_that_reads_its_target_as_source_reads_more_than_what_joins(
     own: bool, lost: bool, table: DeltaTable, spark: SparkSession
 ):
-    """The new image joins no row of the source; it would have been one."""
+    """The new image joins no row of the source, but would have been one."""
     source = RowsSource(("id", "name"), (("100", "'ANN'"),))
     if own:
         source = TableSource(table.uri, ("id + 100 AS id", "name"), "name = 'ANN'")

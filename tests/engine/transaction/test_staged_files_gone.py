@@ -28,14 +28,14 @@ from tests.engine.transaction.tables import (
 
 
 class Deleting(TransactionObserver):
-    """Deletes files at a phase, as another engine's VACUUM would."""
+    """An observer that deletes files at a phase, as another engine's VACUUM would."""
 
     def __init__(self, phase, store, *paths):
         setattr(self, phase, lambda *_: [store.delete(path) for path in paths])
 
 
 class Contended(MemoryStore):
-    """Another writer takes the next `times` versions, right before they would be written here."""
+    """A store in which another writer takes the next `times` versions right before each write."""
 
     def __init__(self, root, meanwhile, times=1):
         super().__init__(root)
@@ -90,7 +90,7 @@ def test_a_deletion_vector_that_is_gone_stops_the_commit():
 
 
 def test_a_file_that_the_table_has_is_not_looked_for_again():
-    """Nothing may delete it, and a large DELETE would ask for every file."""
+    """Nothing may delete such a file, and a large DELETE would look up every file."""
     table = new_table(enableDeletionVectors="true")
     append(table, "a")
     vector = write_deletion_vector(table.store, [0])
@@ -148,7 +148,7 @@ def test_a_vacuum_that_comes_first_has_the_files_looked_for_at_once(operation):
 
 
 def test_files_that_are_gone_once_a_commit_is_in_doubt_leave_it_in_doubt():
-    """It may have landed before they went."""
+    """The commit may have landed before the files disappeared."""
 
     class Lost(MemoryStore):
         def put_if_absent(self, path, data):

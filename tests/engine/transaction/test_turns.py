@@ -15,7 +15,7 @@ WRITERS, EACH = 8, 6
 
 
 class AtTheGate(TransactionObserver):
-    """Says that it is about to put its version, and waits until it may."""
+    """A store that announces the put of its version, and waits for permission."""
 
     def __init__(self, arrived: threading.Event, may_go: threading.Event) -> None:
         self.arrived, self.may_go = arrived, may_go
@@ -34,7 +34,7 @@ def _attempts(table: DeltaTable, path: str, observer: TransactionObserver | None
 
 
 def test_nobody_prepares_a_version_that_another_thread_is_about_to_take(monkeypatch, tmp_path):
-    """On a disk, where threads meet while they wait for it."""
+    """The table is on disk, where threads overlap while they wait for I/O."""
     monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 60)
     table = DeltaTable.create(str(tmp_path / "t"), SCHEMA)
 
@@ -94,14 +94,14 @@ def test_a_turn_is_left_whatever_happens(monkeypatch):
 
 
 def _is_held_up(root: str) -> bool:
-    """Whether a new turn is not had, though nobody left one meanwhile."""
+    """Return True if a new turn cannot be had although no thread left one meanwhile."""
     with committer.Turn(root) as turn:
         return turn.take()
 
 
 @pytest.mark.parametrize(("longest_s", "is_lost"), [(60, False), (0, True)])
 def test_a_turn_that_is_never_left_holds_up_nobody_for_ever(monkeypatch, longest_s, is_lost):
-    """As of a thread that an interrupt ends right after it has taken its turn."""
+    """An interrupt may end a thread right after it has taken its turn."""
     monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 0.05)
     monkeypatch.setattr(committer, "_LONGEST_TURN_S", longest_s)
     root = new_table().uri
