@@ -217,11 +217,17 @@ def storage_options(spark: SparkSession, uri: str, options: Mapping[str, str]) -
         raise HadoopOptionError(what, "Leave it out.", field="hadoopConf")
     if not uri.startswith("s3://"):
         return {}
-    own_options = {}
-    for hadoop, own in _S3.items():
-        value = options.get(hadoop) or spark.conf.get(f"spark.hadoop.{hadoop}", None)
-        if value:
-            own_options[own] = value
+
+    def setting(name: str) -> str:
+        return str(options.get(name) or spark.conf.get(f"spark.hadoop.{name}", None) or "")
+
+    own_options = {own: value for hadoop, own in _S3.items() if (value := setting(hadoop))}
+    endpoint = own_options.get("aws_endpoint", "")
+    if endpoint and "://" not in endpoint:
+        plain = setting("fs.s3a.connection.ssl.enabled").lower() == "false"
+        endpoint = own_options["aws_endpoint"] = f"{'http' if plain else 'https'}://{endpoint}"
+    if endpoint.startswith("http://"):
+        own_options["allow_http"] = "true"
     return own_options
 
 

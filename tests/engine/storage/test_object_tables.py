@@ -4,6 +4,8 @@ import os
 import signal
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -12,6 +14,7 @@ from pyiceberg.table import StaticTable
 
 from engine.commands.model import Clone
 from engine.deletion_vectors.files import locate, write_deletion_vector
+from engine.delta.names import storage_options
 from engine.errors import (
     PathOutsideRootError,
     RequestError,
@@ -26,7 +29,7 @@ from engine.schema.types import LONG, StructField, StructType
 from engine.spark.file_writer import write_files
 from engine.spark.table_files import TableFiles
 from engine.spark.write.writer import file_target
-from engine.storage.uri import open_store
+from engine.storage.uri import normalize_uri, open_store
 from engine.table import DeltaTable
 from engine.transaction.staged_files import StagedFilesGoneError
 from tests.engine.made_tables import remove, write_commit, write_rows
@@ -65,6 +68,29 @@ def test_a_table_in_a_bucket_is_written_and_read(table: DeltaTable, options: dic
     assert again.snapshot(version=2).row_count == 2
     assert [info.version for info in again.history(2)] == [5, 4]
     assert again.snapshot().state.checkpoint_version == 4
+
+
+def test_settings_of_hadoop_open_a_store_with_and_without_tls(s3_options: dict[str, str]):
+    prefix, address = "spark.hadoop.fs.s3a.", s3_options["aws_endpoint_url"]
+    settings = {
+        f"{prefix}access.key": s3_options["aws_access_key_id"],
+        f"{prefix}secret.key": s3_options["aws_secret_access_key"],
+        f"{prefix}endpoint.region": s3_options["aws_region"],
+    }
+    without_scheme = address.removeprefix("http://")
+    ssl = f"{prefix}connection.ssl.enabled"
+    for endpoint in ({"endpoint": address}, {"endpoint": without_scheme, ssl: "false"}):
+        given = {key if key == ssl else prefix + key: value for key, value in endpoint.items()}
+        session: Any = SimpleNamespace(conf=settings | given)
+        uri = normalize_uri(f"s3a://lake/{uuid.uuid4()}")
+        store = open_store(uri, storage_options(session, uri, {}))
+        store.put_if_absent("a", b"1")
+        assert [file.path for file in store.list_all()] == ["a"]
+    for endpoint in (without_scheme, f"https://{without_scheme}"):
+        session = SimpleNamespace(conf=settings | {f"{prefix}endpoint": endpoint})
+        options = storage_options(session, "s3://lake/t", {})
+        assert options["aws_endpoint"] == f"https://{without_scheme}"
+        assert "allow_http" not in options
 
 
 def test_writers_of_one_bucket_each_land_once(table: DeltaTable, options: dict[str, str]):
