@@ -22,7 +22,7 @@ from engine.delta.names import (
     PROVIDERS,
     NameTakenError,
     NameUnknownError,
-    NotADeltaTableError,
+    OtherFormatError,
     default_location,
     open_table,
     parts_in,
@@ -155,7 +155,7 @@ def _create_over(
     if definition.if_not_exists and existing.provider.lower() not in PROVIDERS:
         return Handle(spark, DeltaTable(open_store(existing.location))), OperationResult()
     if existing.provider.lower() not in PROVIDERS:
-        raise NotADeltaTableError(definition.name)
+        raise OtherFormatError(definition.name)
     check_location(definition.name, definition.location, existing)
     return _create_at(spark, definition, existing.location, existing)
 
@@ -238,11 +238,17 @@ def _check_agrees(definition: NewTableDefinition, location: str, snapshot: Snaps
 def _check_location(
     spark: SparkSession, definition: NewTableDefinition, columns: StructType, *, has_log: bool
 ) -> None:
-    """Refuse to create a table among existing files, or one without columns."""
+    """Refuse to create a table among existing files, or one without columns.
+
+    A replacement by the rows of a query leaves files of other formats where they are.
+    """
     uri = normalize_uri(definition.location)
     store = open_store(uri, storage_options(spark, uri, {}))
-    replaces = has_log and definition.replace and definition.clone is None
-    if not replaces and next(iter(store.list_all()), None) is not None:
+    replaces = definition.replace and definition.clone is None
+    if (
+        not (replaces and (has_log or definition.source))
+        and next(iter(store.list_all()), None) is not None
+    ):
         raise OccupiedLocationError(definition.name, definition.location)
     if not columns.fields:
         raise WithoutColumnsError(definition.location)

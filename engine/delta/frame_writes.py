@@ -88,7 +88,8 @@ class FrameWrite:
 
 def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
     """Make a table with the frame's rows."""
-    create_table(write.spark, _definition(write, name, location))
+    definition = replace(_definition(write, name, location), replace=write.mode == OVERWRITE)
+    create_table(write.spark, definition)
 
 
 def replace_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:

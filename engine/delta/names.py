@@ -45,6 +45,10 @@ class NotADeltaTableError(TableNotFoundError, code="DELTA_MISSING_DELTA_TABLE"):
         )
 
 
+class OtherFormatError(NotADeltaTableError, code="DELTA_NOT_A_DELTA_TABLE"):
+    """A statement replaces a table of another format."""
+
+
 class PathNotFoundError(NotADeltaTableError, code="PATH_NOT_FOUND", sqlstate="42K03"):
     """A statement names a path where nothing is."""
 

@@ -123,14 +123,6 @@ DIFFERENCES: dict[str, dict[str, tuple[int, ...]]] = {
             12,
         ),
     },
-    "SQL: Locations with other files": {
-        "`CREATE OR REPLACE … AS SELECT` does not write among other files; other classes": (
-            6,
-            7,
-            8,
-            9,
-        ),
-    },
     "SQL: Subqueries and random values in DELETE and UPDATE": {
         "subqueries in any condition and random values are supported; other class for an aggregate": (
             5,
@@ -154,19 +146,6 @@ DIFFERENCES: dict[str, dict[str, tuple[int, ...]]] = {
             6,
         ),
     },
-    "DataFrame: names of columns": {
-        "a condition of `DeltaTable` cannot have the database before a column": (
-            6,
-            7,
-        ),
-    },
-    "DataFrame: saveAsTable and save where there is something": {
-        "`saveAsTable` does not write among other files": (
-            43,
-            44,
-        ),
-        "`save` creates a table among other files": (50,),
-    },
     "DataFrame: writeTo": {
         "a replacement cannot make a table append-only": (
             15,
@@ -182,18 +161,10 @@ DIFFERENCES: dict[str, dict[str, tuple[int, ...]]] = {
         "errors inside a stream have Spark's class for data sources in Python": (8,),
     },
     "streams: types that differ from the table's": {
-        "texts are not cast to numbers, and errors inside a stream have Spark's class": (
-            1,
-            2,
-            3,
-            4,
-            7,
-            8,
+        "other class for an overflow": (7,),
+        "integers fit a `BOOLEAN` column": (
             9,
-            12,
-            14,
-            15,
-            16,
+            10,
         ),
     },
     "DataFrame: managed tables whose directory has rows": {

@@ -6,6 +6,7 @@ module: it needs PySpark alone.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -435,6 +436,32 @@ def save_over_tables(lake: Lake) -> None:
             lambda: spark.table("m"),
             label=f"{mode} again",
         )
+
+
+@program("DataFrame: save among other files")
+def save_among_files(lake: Lake) -> None:
+    spark, rows = lake.spark, lake.frame((1, "a"))
+    for mode in ("error", "ignore", "append", "overwrite"):
+        for files in ("parquet", "text", "hidden", "empty"):
+            for call in ("save", "table"):
+                place = Path(lake.path(f"{mode}_{files}_{call}"))
+                name = place.name
+                if files == "parquet":
+                    rows.write.parquet(str(place))
+                else:
+                    place.mkdir()
+                if files in {"text", "hidden"}:
+                    (place / ("_notes" if files == "hidden" else "notes.txt")).write_text("notes")
+                writer = rows.write.format("delta").mode(mode).option("path", str(place))
+                lake.attempt(
+                    writer.save if call == "save" else partial(writer.saveAsTable, name),
+                    lambda name=name: spark.catalog.tableExists(name),
+                    lambda place=place, files=files: (
+                        (place / "_delta_log" / f"{0:020}.json").exists(),
+                        (place / {"text": "notes.txt", "hidden": "_notes"}.get(files, "")).exists(),
+                    ),
+                    label=f"{mode} {call} among {files}",
+                )
 
 
 @program("DataFrame: writeTo")

@@ -130,6 +130,42 @@ def test_rows_are_written_to_a_location_only_where_the_statement_replaces(lake, 
     lake.sql("DROP TABLE other")
 
 
+def test_only_a_replacement_writes_rows_among_files_of_other_formats(lake, tmp_path):
+    frame = lake.createDataFrame(NEW, "id int, p string")
+    frame.createOrReplaceTempView("new_rows")
+    lake.createDataFrame(NEW, "id int, p string").write.format("delta").saveAsTable("original")
+
+    def write_table(mode):
+        return lambda place: (
+            frame.write.format("delta").mode(mode).option("path", place).saveAsTable("among")
+        )
+
+    def run(text):
+        return lambda place: lake.sql(text.format(place))
+
+    for number, (write, code) in enumerate(
+        (
+            (lambda place: frame.write.format("delta").save(place), ""),
+            (lambda place: frame.write.format("delta").mode("overwrite").save(place), ""),
+            (write_table("overwrite"), ""),
+            *((write_table(mode), OCCUPIED) for mode in ("error", "append", "ignore")),
+            (run("CREATE OR REPLACE TABLE among USING delta LOCATION '{}' AS TABLE new_rows"), ""),
+            (run("CREATE TABLE among USING delta LOCATION '{}' AS TABLE new_rows"), OCCUPIED),
+            (run("CREATE OR REPLACE TABLE among (id INT) USING delta LOCATION '{}'"), OCCUPIED),
+            (run("CREATE OR REPLACE TABLE among SHALLOW CLONE original LOCATION '{}'"), OCCUPIED),
+        )
+    ):  # fmt: skip
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "notes.txt").write_text("notes")
+        assert (number, _code(lambda: write(str(place)))) == (number, code)  # noqa: B023
+        assert (place / "notes.txt").read_text() == "notes"
+        assert (place / "_delta_log").exists() == (not code)
+        if not code:
+            assert _rows(lake, str(place)) == NEW
+        lake.sql("DROP TABLE IF EXISTS among")
+
+
 def test_a_clone_under_a_new_name_does_not_replace_the_table_at_its_location(lake, place):
     lake.createDataFrame(NEW, "id int, p string").write.format("delta").saveAsTable("cloned")
     for create in ("CREATE TABLE", "CREATE OR REPLACE TABLE", "CREATE TABLE IF NOT EXISTS"):
@@ -158,15 +194,6 @@ def test_a_table_is_replaced_where_it_is(lake, place, tmp_path):
     assert _rows(lake, place) == NEW
     create(f"file:{place}/")
     assert _rows(lake, place) == []
-
-
-def test_a_table_is_not_made_among_other_files(lake, tmp_path):
-    (tmp_path / "notes.txt").write_text("a file of somebody's")
-    for create in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
-        for rest in ("(id INT) USING delta LOCATION '{}'", "USING delta LOCATION '{}' AS SELECT 1"):
-            statement = f"{create} among {rest.format(tmp_path)}"
-            assert _code(lambda: lake.sql(statement)) == OCCUPIED  # noqa: B023
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_overwrite_schema_without_partitions_ends_the_partitioning(lake, tmp_path):
