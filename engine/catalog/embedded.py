@@ -22,6 +22,7 @@ from engine.errors import (
     CatalogError,
     CatalogTableMissingError,
     InvalidCommitError,
+    StorageOutcomeUnknownError,
     TableExistsError,
     TableNotFoundError,
     UnpublishedLimitError,
@@ -234,11 +235,22 @@ class EmbeddedCatalog(Catalog):
 
     @contextmanager
     def _transaction(self, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one transaction, which sees one state. Writers take turns."""
+        """Open a connection for one transaction, which sees one state. Writers take turns.
+
+        Raises:
+            CatalogError: the file failed. Nothing changed.
+            StorageOutcomeUnknownError: it failed in COMMIT, whose frames may be in the WAL.
+        """
         with self._connect() as connection:
             connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             yield connection
-            connection.execute("COMMIT")
+            if not writes:
+                return
+            try:
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                what = f"{self.name} failed in a commit: {error}."
+                raise StorageOutcomeUnknownError(what, "Look before you try again.") from error
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:

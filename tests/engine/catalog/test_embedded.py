@@ -1,7 +1,11 @@
 """The embedded catalog: commits that it ratifies, and commits that it refuses without a change."""
 
+import itertools
+import sqlite3
 import uuid
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -26,6 +30,7 @@ from engine.errors import (
     UnpublishedLimitError,
     VersionTakenError,
 )
+from engine.log.commits import read_commit
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
@@ -53,6 +58,32 @@ def _stage(table: DeltaTable, version: int, *actions: object, data: bytes | None
     commit = RatifiedCommit(version, name, len(data), 7, 7)
     table.store.files.put(f"_delta_log/_staged_commits/{name}", data)
     return ProposedCommit(commit)
+
+
+@dataclass
+class _UnluckyConnection:
+    """A connection whose COMMIT succeeds, and fails to say so if its turn has come."""
+
+    connection: sqlite3.Connection
+    count: Iterator[int]
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        cursor = self.connection.execute(statement, *values)
+        if statement == "COMMIT" and not next(self.count):
+            msg = "disk I/O error"
+            raise sqlite3.OperationalError(msg)
+        return cursor
+
+
+class _UnluckyCatalog(EmbeddedCatalog):
+    """A catalog on a disk that fails in one commit."""
+
+    count: Iterator[int] | None = None
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        with super()._connect() as connection:
+            yield _UnluckyConnection(connection, self.count) if self.count else connection
 
 
 def test_a_version_is_ratified_once_after_the_one_before_it(catalog, table):
@@ -223,3 +254,18 @@ def test_an_answer_that_breaks_the_protocol_is_not_read(table):
     store = ManagedStore(table.store.files, unsorted, table.store.table)
     names = [file.name for file in store.list_from("_delta_log", f"{1:020}.json")]
     assert f"{2:020}.json" in names
+
+
+def test_a_commit_of_the_catalog_that_fails_after_it_is_written_loses_and_repeats_nothing(tmp_path):
+    catalog = _UnluckyCatalog(tmp_path / "catalog.db", str(tmp_path / "lake"))
+    table = DeltaTable.create(NAME, SCHEMA, catalog=catalog)
+    for number in range(8):
+        catalog.count = itertools.count(-number)
+        append(table, f"f{number}", txn_id=f"f{number}")
+        catalog.count = None
+        again = DeltaTable.open(NAME, catalog=catalog)
+        versions = range(1, again.version() + 1)
+        ids = [read_commit(again.store, version).commit_info.txn_id for version in versions]
+        assert f"f{number}" in ids
+        assert len(ids) == len(set(ids))
+        assert {add.path for add in again.snapshot().add_files()} == set(ids)
