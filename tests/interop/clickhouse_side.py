@@ -9,7 +9,7 @@ from tests.interop.plain_rows import lines_of
 
 
 def main() -> None:
-    """Answer every place on standard input, a JSON text each."""
+    """Answer for every place on standard input, one JSON text each."""
     for line in sys.stdin:
         place = json.loads(line).replace("'", "\\'")
         try:

@@ -44,7 +44,7 @@ _CLASS = re.compile(r"[\['](\w*[A-Z]_[A-Z_]+)(?:\.\w+)?[\]']")
 
 
 def build_session(jars: Path, scratch: Path) -> SparkSession:
-    """A local session with delta-spark's jars."""
+    """Build a local session with delta-spark's jars."""
     builder = SparkSession.builder.master("local[2]").appName("interop")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
@@ -56,7 +56,7 @@ def build_session(jars: Path, scratch: Path) -> SparkSession:
 
 
 def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
-    """Read, do the statements, read again, ask the questions; errors are part of the answer."""
+    """Read, run the statements, read again, and answer the questions; errors are part of the answer."""
     place = request["table"]
     said: dict[str, Any] = {"case": request["case"]}
     if request["read_before"]:
@@ -96,7 +96,7 @@ def _ask(spark: SparkSession, query: str, place: str) -> list[str]:
 
 
 def _validate_checksum(spark: SparkSession, place: str) -> list[str]:
-    """delta-spark's own comparison of the newest checksum file with the state it computes."""
+    """Run delta-spark's own comparison of the newest checksum file with the computed state."""
     jvm: Any = spark._jvm
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, place)
     snapshot = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())

@@ -15,7 +15,7 @@ from tests.interop.delta_side import build_session
 
 
 def main(jars: str, scratch: str, statements: Iterable[str], answers: Any) -> None:
-    """Do statements until there are no more."""
+    """Run statements until the input ends."""
     spark = build_session(Path(jars), Path(scratch))
     print(json.dumps({"spark": spark.version}), file=answers, flush=True)
     for line in statements:

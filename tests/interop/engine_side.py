@@ -45,7 +45,7 @@ class Engine:
         self._spark = build_session("interop", master="local[2]", settings=_CHEAP)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Read, do the statements, read again, let others read; errors are part of the answer."""
+        """Read, run the statements, read again, and let others read; errors are part of the answer."""
         place = request["table"]
         said: dict[str, Any] = {"case": request["case"]}
         if request["read_before"]:
@@ -86,7 +86,7 @@ def _insert_from_file(rows: list[dict[str, Any]], place: str) -> str:
 
 
 def _open(place: str) -> DeltaTable:
-    """A clone's files lie beside it."""
+    """Open a table; a clone's files lie beside it."""
     return DeltaTable.open(place, allowed_roots=[str(Path(place).parent)])
 
 
@@ -116,7 +116,7 @@ _READERS: dict[str, Callable[[str], list[str]]] = {
 
 
 def arrow_rows(table: pa.Table, schema: StructType | None) -> list[str]:
-    """The rows of an Arrow table as both sides write them."""
+    """Return the rows of an Arrow table as both sides write them."""
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         logical = schema.get(field.name) if schema is not None else None

@@ -39,12 +39,12 @@ _OF_KERNEL = (
 
 
 class OutOfReachError(Exception):
-    """delta-spark cannot be had here; the text is the reason, in one line."""
+    """delta-spark cannot be fetched here; the message is the reason, in one line."""
 
 
 @dataclass(frozen=True)
 class DeltaSpark:
-    """Where delta-spark lies, and in which versions."""
+    """The location of delta-spark and its versions."""
 
     python: Path
     jars: Path
@@ -53,7 +53,7 @@ class DeltaSpark:
 
 
 def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
-    """Delta-spark, fetched on first use.
+    """Return delta-spark, fetched on first use.
 
     Raises:
         OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
@@ -69,7 +69,7 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
 
 
 def fetch_delta_api(home: Path = HOME) -> Path:
-    """Delta-spark's Python package alone, for the path of modules, fetched on first use.
+    """Return delta-spark's Python package alone, for the module path, fetched on first use.
 
     Raises:
         OutOfReachError: the package index cannot be reached.
@@ -83,7 +83,7 @@ def fetch_delta_api(home: Path = HOME) -> Path:
 
 
 def fetch_sail(home: Path = HOME) -> Path:
-    """A Python that has Sail and the client of Spark Connect, installed on first use.
+    """Return a Python with Sail and the client of Spark Connect, installed on first use.
 
     Raises:
         OutOfReachError: the package index cannot be reached.
@@ -92,7 +92,7 @@ def fetch_sail(home: Path = HOME) -> Path:
 
 
 def fetch_kernel(home: Path = HOME) -> Path:
-    """The jars of Delta Kernel with its client of Unity Catalog, fetched on first use.
+    """Return the jars of Delta Kernel with its client of Unity Catalog, fetched on first use.
 
     Raises:
         OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
@@ -113,7 +113,7 @@ def fetch_kernel(home: Path = HOME) -> Path:
 
 
 def fetch_openapi_generator(home: Path = HOME) -> Path:
-    """The jar of OpenAPI Generator's command line, fetched on first use.
+    """Return the jar of OpenAPI Generator's command line, fetched on first use.
 
     Raises:
         OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
@@ -150,7 +150,7 @@ def _copy_jars(place: Path, jars: Path) -> None:
 
 
 def _find_spark_version(place: Path) -> str:
-    """The Spark that this delta-spark was built for, as its own description says."""
+    """Return the Spark version for which this delta-spark was built, from its own description."""
     version_file = place / "spark-version"
     if not version_file.is_file():
         _need("mvn")

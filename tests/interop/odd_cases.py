@@ -20,7 +20,7 @@ _NOTHING = (
 
 
 def _case_of_nesting(mode: str) -> Case:
-    """Fields inside structs, arrays and maps get other names, go, and come again as other ones."""
+    """Return the case: fields in structs, arrays and maps are renamed, dropped, and added under old names."""
     return Case(
         f"nested-{mode}-by-delta",
         f"column mapping by {mode}: nested fields renamed, dropped and added again",

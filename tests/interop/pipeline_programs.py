@@ -21,7 +21,7 @@ Attempt = Callable[[str, Callable[[], object]], None]
 
 
 class Lake:
-    """What a program uses: a session in a database of its own, a directory, the engine's API."""
+    """The resources of a program: a session with its own database, a directory, and the engine's API."""
 
     def __init__(
         self, spark: SparkSession, api: Api, database: str, place: str, attempt: Attempt
@@ -48,7 +48,7 @@ class Lake:
         return self.spark.sql(f"DESCRIBE DETAIL {table}").select("numFiles")
 
     def stream(self) -> DataFrame:
-        """A stream of two rows."""
+        """Return a stream of two rows."""
         self.frame((1, "a"), (2, "b")).write.format("delta").mode("overwrite").save(
             self.path("rows")
         )

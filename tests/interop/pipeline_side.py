@@ -50,7 +50,7 @@ def build_session(side: str, jars: str, scratch: str) -> tuple[SparkSession, Any
 def run_programs(
     spark: SparkSession, api: Any, scratch: str, only: str
 ) -> Iterator[tuple[str, list[list[Any]]]]:
-    """Run every program whose title contains `only`, in a database and a directory of its own."""
+    """Run every program whose title contains `only`, each in its own database and directory."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     statements = read_statements()
     for number, title in enumerate([*statements, *PROGRAMS]):

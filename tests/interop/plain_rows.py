@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Each row as a text, in an order of their own."""
+    """Return each row as text, sorted."""
     return sorted(json.dumps([_plain(value) for _, value in sorted(row.items())]) for row in rows)
 
 

@@ -112,5 +112,5 @@ def _notes(stories: Iterable[Story]) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line without places of this machine."""
+    """Return one line without paths of this machine."""
     return _PLACE.sub("…/", " ".join(text.split()))[:300].replace("|", "\\|")

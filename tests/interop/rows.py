@@ -14,14 +14,14 @@ THREADS = 3
 
 
 def canonical_rows(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """One line of JSON a row, sorted."""
+    """Return one line of JSON for each row, sorted."""
     return sorted(
         json.dumps([canonical(value) for value in row], ensure_ascii=False) for row in rows
     )
 
 
 def canonical(value: Any) -> Any:
-    """A value without what only one of the engines would say of it (zones, scale, row classes)."""
+    """Return the value without details that only one engine reports (zones, scale, row classes)."""
     for kinds, convert in _CONVERSIONS:
         if isinstance(value, kinds):
             return convert(value)
@@ -29,7 +29,7 @@ def canonical(value: Any) -> Any:
 
 
 def first_difference(one: list[str], other: list[str]) -> str:
-    """What tells two lists of rows apart, short; empty if nothing does."""
+    """Return a short description of the first difference of two lists of rows; "" if they are equal."""
     if one == other:
         return ""
     missing = [row for row in one if row not in set(other)]
@@ -48,7 +48,7 @@ def _pairs(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
 
 
 class Pairs(tuple):
-    """The entries of a map, where a library gives them as a list."""
+    """The entries of a map, which some libraries return as a list."""
 
     __slots__ = ()
 

@@ -10,7 +10,7 @@ from tests.interop.plain_rows import lines_of
 
 
 def main() -> None:
-    """Answer every place on standard input, a JSON text each."""
+    """Answer for every place on standard input, one JSON text each."""
     server = SparkConnectServer(ip="127.0.0.1", port=0)
     server.start(background=True)
     _, port = server.listening_address

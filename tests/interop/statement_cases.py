@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - statements are what is tested
-"""Statements with what delta-spark 4.4 makes of them: rows, or the class of its error.
+"""Statements with delta-spark 4.4's results: the rows, or the class of the error.
 
 `tests/engine/operations/test_statement_results.py` runs them here, `test_statements.py` asks
 delta-spark whether the outcomes still are its own. Tables have rows in Python: a struct is a dict, an
@@ -58,12 +58,12 @@ class Statement:
 
     @property
     def expected(self) -> object:
-        """What this engine leaves, or the class of its error."""
+        """Return the rows that this engine leaves, or the class of its error."""
         return self.ours or self.refused or self.leaves
 
     @property
     def needs_spark(self) -> bool:
-        """Whether this engine asks Spark: for rows of a table, and what Arrow does not do as Spark."""
+        """Return whether this engine uses Spark: for rows of a table, and where Arrow differs from Spark."""
         if self.expected in _TOLD_BY_TEXT:
             return "{s}" in self.text and self.expected == "DELTA_CONFLICT_SET_COLUMN"
         value = self.refused in {"CAST_INVALID_INPUT", OVERFLOW, OVERFLOW_OF_INSERT}
@@ -80,7 +80,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A column of a shape, and the same with other fields in the source."""
+    """A column of a shape, and the same column with other fields in the source."""
 
     name: str
     table: str
@@ -108,7 +108,7 @@ def _line(shape: str, key: int, *values: int | None) -> str:
 
 
 def _struct_cases(shape: str) -> tuple[Statement, ...]:
-    """A struct's fields by name, where the source has them in another order, fewer, or more."""
+    """Return cases of struct fields by name: in another order, fewer, or more in the source."""
 
     def one(name: str, text: str, given: tuple[str, dict[str, int]], *keys: int, **more: Any):
         kind, value = given
@@ -588,7 +588,7 @@ SPELLINGS = (
 
 
 def _assignment_cases() -> tuple[Statement, ...]:
-    """Store assignment: a value of each type into a column of each, by UPDATE, MERGE and INSERT."""
+    """Return cases of store assignment: every type into every type, by UPDATE, MERGE and INSERT."""
     overflow, text = OVERFLOW, "CAST_INVALID_INPUT"
     values: tuple[tuple[str, str, str, str, str], ...] = (
         # column, type of the value, the value, what is stored, or the error's class

@@ -20,7 +20,7 @@ NEEDS_SPARK = "needs Spark"
 
 
 def create_table(place: Path, columns: str, rows: Rows, properties: str = "") -> DeltaTable:
-    """A table with rows, made without Spark."""
+    """Create a table with rows, without Spark."""
     table = DeltaTable(open_store(str(place)))
     more = f", {properties}" if properties else ""
     layout = f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{more})"
@@ -39,7 +39,7 @@ def create_table(place: Path, columns: str, rows: Rows, properties: str = "") ->
 
 
 def outcome(statement: Statement, place: Path, spark: SparkSession | None, limit: int) -> object:
-    """The table's rows after a statement as lines, or the code of its error."""
+    """Return the table's rows after a statement as lines, or the code of its error."""
     table = create_table(place / "t", statement.table, statement.rows, statement.properties)
     source = create_table(place / "s", statement.source or "id INT", statement.source_rows)
     tables = {"t": table, "s": source}

@@ -27,7 +27,7 @@ _PHASE_TIMEOUT_S = 1500
 
 @dataclass(frozen=True)
 class Turn:
-    """What one side read, did and read in one phase of a case; `answer` is what it sent back."""
+    """One side's reads and statements in one phase of a case; `answer` is its response."""
 
     phase: int
     side: str
@@ -35,12 +35,12 @@ class Turn:
 
     @property
     def rows(self) -> list[str] | None:
-        """What it read in the end; None if it could not."""
+        """Return the rows read at the end; None if that failed."""
         return self.answer["after"].get("ok")
 
     @property
     def errors(self) -> list[str]:
-        """Every statement that failed, with its error."""
+        """Return every statement that failed, with its error."""
         return [
             f"{step['statement'][:80]} → {step['error']}"
             for step in self.answer["steps"]
@@ -56,7 +56,7 @@ class Story:
     turns: list[Turn] = field(default_factory=list)
 
     def disagreements(self) -> list[str]:
-        """Where a side could not read, or did not read what the side before it had read."""
+        """Return the turns in which a side could not read, or read other rows than the side before it."""
         gaps = []
         for earlier, later in zip(self.turns, self.turns[1:], strict=False):
             before = later.answer["before"]
@@ -71,16 +71,16 @@ class Story:
         ]
 
     def errors(self, side: str) -> list[str]:
-        """The statements that failed on a side."""
+        """Return the statements that failed on a side."""
         return [error for turn in self.turns if turn.side == side for error in turn.errors]
 
     def find_unexpected(self, side: str) -> list[str]:
-        """Those that the case does not expect to be refused."""
+        """Return the failures that the case does not expect."""
         expected = self.case.refused.get(side)
         return [error for error in self.errors(side) if expected is None or expected not in error]
 
     def faults(self) -> list[str]:
-        """The disagreements, a refusal to read that the case expects left out."""
+        """Return the disagreements, except refusals to read that the case expects."""
         words = self.case.unreadable
         return [
             disagreement
@@ -89,7 +89,7 @@ class Story:
         ]
 
     def readers(self) -> dict[str, list[str]]:
-        """What other readers found: empty if they read what this engine read, else the difference."""
+        """Return other readers' results: "" if they read the same as this engine, else the difference."""
         gaps: dict[str, list[str]] = {}
         for turn in self.turns:
             for name, outcome in turn.answer.get("readers", {}).items():
@@ -100,20 +100,20 @@ class Story:
         return gaps
 
     def answers(self, query: str) -> list[Any]:
-        """What delta-spark answered to a question, turn by turn."""
+        """Return delta-spark's answers to a question, turn by turn."""
         return [turn.answer["answers"][query] for turn in self.turns if turn.side == DELTA]
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The stories by case, and which versions took part."""
+    """The stories by case, and the versions of both sides."""
 
     stories: dict[str, Story]
     versions: dict[str, str]
 
 
 def run_sweep(peer: DeltaSpark, cases: Sequence[Case] = CASES, home: Path | None = None) -> Sweep:
-    """Run every case. The tables lie in a scratch directory, or in `home` and stay."""
+    """Run every case, in a scratch directory or in `home`, where the tables remain."""
     scratch = home or Path(tempfile.mkdtemp(prefix="interop-"))
     stories = {case.name: Story(case) for case in cases}
     left = {case.name: list(case.steps) for case in cases}
@@ -167,7 +167,7 @@ def commands(peer: DeltaSpark, scratch: Path) -> dict[str, list[str]]:
 def converse(
     command: list[str], requests: Iterable[dict[str, Any]], log: Path
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """A whole phase: all requests in, all answers out."""
+    """Run a whole phase: send all requests, return all answers."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(_ROOT),

@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class DeltaSparkEngine:
-    """delta-spark in a process of its own, at any table."""
+    """delta-spark in a separate process, for any table."""
 
     def __init__(self, peer: DeltaSpark, scratch: Path) -> None:
         self.refused: Counter[str] = Counter()
@@ -49,11 +49,11 @@ class DeltaSparkEngine:
         self._answer()
 
     def can(self, setup: Setup) -> bool:  # noqa: ARG002 - any
-        """It writes tables of every kind."""
+        """Return True: delta-spark writes tables of every kind."""
         return True
 
     def do(self, command: c.Command, place: str, extra: str | None) -> None:  # noqa: ARG002
-        """Do a command at a table; what it refuses it does not do at all."""
+        """Run a command on a table; a refused command changes nothing."""
         if isinstance(command, c.Truncate):  # which delta-spark has for tables of a catalog alone
             statement = f"DELETE FROM delta.`{place}`"  # noqa: S608 - a table of this test
         else:
@@ -67,7 +67,7 @@ class DeltaSparkEngine:
             self.refused[error[:300]] += 1
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.communicate()
         self._log.close()
 

@@ -13,7 +13,7 @@ BOTH = pytest.mark.parametrize("maker", ["engine", "delta"])
 
 
 def _answers(sweep: Sweep, case: str, query: str) -> list[list[Any]]:
-    """The rows of each turn's answer."""
+    """Return the rows of each turn's answer."""
     answers = sweep.stories[case].answers(query)
     errors = [said["error"] for said in answers if "error" in said]
     assert errors == []

@@ -35,7 +35,7 @@ def token(transactional_db):
 
 @pytest.fixture
 def kernel(live_server, token, tmp_path):
-    """Start Kernel's program on the table: what it does, from which number on, how many times."""
+    """Return a function that starts Kernel's program: its action, first number and repetitions."""
     try:
         jars = fetch_kernel()
     except OutOfReachError as reason:

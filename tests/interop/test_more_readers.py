@@ -47,7 +47,7 @@ STATEMENTS = (
 
 @dataclass(frozen=True)
 class Reader:
-    """An engine in an environment of its own: what pip installs, and the side that runs in it."""
+    """An engine in its own environment: the packages to install, and the program that runs there."""
 
     name: str
     packages: tuple[str, ...]
@@ -61,7 +61,7 @@ READERS = (
 
 
 def _python(reader: Reader) -> Path:
-    """Its Python, installed on first use; the test is skipped aloud where it cannot be."""
+    """Return its Python, installed on first use; skip the test with a message if that fails."""
     place = HOME / reader.packages[0]
     python, done = place / "bin" / "python", place / ".installed"
     if not done.is_file():
@@ -81,7 +81,7 @@ def _python(reader: Reader) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[str]]]:
-    """A table of each kind, written without Spark, and the rows that this engine reads of it."""
+    """Create a table of each kind without Spark; return them with the rows that this engine reads."""
     made = {}
     for kind, layout in KINDS.items():
         place = str(tmp_path_factory.mktemp("readers") / kind.replace(" ", "-"))
@@ -126,7 +126,7 @@ def _version(python: Path, package: str) -> str:
 
 @pytest.fixture(scope="module")
 def record() -> object:
-    """Writes down who read everything, at the end of the page."""
+    """Record at the end of the page which readers read everything."""
     found: dict[str, str] = {}
     yield found.__setitem__
     if found:

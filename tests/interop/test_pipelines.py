@@ -26,7 +26,7 @@ Outcomes = dict[str, list[list[Any]]]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcomes]:
-    """The steps of each program by engine."""
+    """Return the steps of each program by engine."""
     try:
         peer, api = fetch_delta_spark(), fetch_delta_api()
     except OutOfReachError as reason:
@@ -75,7 +75,7 @@ def list_differences(theirs: Outcomes, ours: Outcomes) -> dict[str, list[int]]:
 
 
 def _render(programs: Outcomes, differing: dict[str, list[int]]) -> str:
-    """The table of the page: a row for each program."""
+    """Render the table of the page: a row for each program."""
     lines = ["| program | steps | same | what differs |", "|---|---|---|---|"]
     for title, steps in programs.items():
         same = len(steps) - len(differing.get(title, ()))

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
-    """delta-spark's answers by the statements' names."""
+    """Yield delta-spark's answers by statement name."""
     try:
         peer = fetch_delta_spark()
     except OutOfReachError as reason:
@@ -63,7 +63,7 @@ def _request(number: int, case: Statement, scratch: Path) -> dict[str, Any]:
 
 
 def _create_statements(case: Statement) -> list[str]:
-    """The statements that make a case's tables."""
+    """Return the statements that create a case's tables."""
     more = f", {case.properties}" if case.properties else ""
     layout = f"TBLPROPERTIES ('delta.enableDeletionVectors' = 'true'{more})"
     made = [f"CREATE TABLE {{t}} ({case.table}) USING DELTA {layout}"]
@@ -78,7 +78,7 @@ def _insert_statements(table: str, rows: Rows) -> list[str]:
 
 
 def _literal(value: Any) -> str:
-    """A value of `Statement.rows` as SQL."""
+    """Render a value of `Statement.rows` as SQL."""
     if isinstance(value, dict):
         inside = ", ".join(f"'{name}', {_literal(part)}" for name, part in value.items())
         return f"named_struct({inside})"

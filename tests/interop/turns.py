@@ -14,7 +14,7 @@ Statement = str | dict[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """What one side does before the other reads."""
+    """One side's actions before the other side reads."""
 
     side: str
     statements: tuple[Statement, ...]
@@ -42,17 +42,17 @@ class Case:
 
     @property
     def first(self) -> str:
-        """The side that makes the table."""
+        """Return the side that creates the table."""
         return self.steps[0].side
 
 
 def engine_step(*statements: Statement) -> Step:
-    """A turn of this engine."""
+    """Return a turn of this engine."""
     return Step(ENGINE, statements)
 
 
 def delta_step(*statements: Statement) -> Step:
-    """A turn of delta-spark."""
+    """Return a turn of delta-spark."""
     return Step(DELTA, statements)
 
 
@@ -97,7 +97,7 @@ def both_ways(
     rows: tuple[Statement, ...] = (ROWS, MORE),
     refused: Mapping[str, str] | None = None,
 ) -> tuple[Case, Case]:
-    """The same table made by each side and changed by the other, then by itself again."""
+    """Return two cases: each side creates the table, the other changes it, then the first again."""
     asked = queries or {}
     ours = (engine_step(create, *rows), delta_step(*delta_changes), engine_step(*engine_changes))
     theirs = (

@@ -48,7 +48,7 @@ _PARTITION_TYPES = {
 
 
 def partition_values() -> tuple[Case, Case]:
-    """A table partitioned by a column of every type, with nulls and an empty string."""
+    """Return a table partitioned by a column of every type, with nulls and an empty string."""
     kinds = [f"{name} {kind}" for name, (kind, *_) in _PARTITION_TYPES.items()]
     one, two = (
         ", ".join(partition_type[place] for partition_type in _PARTITION_TYPES.values())

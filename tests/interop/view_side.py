@@ -72,7 +72,7 @@ def read_view(spark: SparkSession, view: str) -> object:
 
 
 def main(side: str, place: Path, jars: Path | None) -> None:
-    """Create what is missing, and print what every view says."""
+    """Create what is missing, and print the content of every view."""
     spark = build_session(place, jars)
     if not spark.catalog.databaseExists(side):
         create_views(spark, side)

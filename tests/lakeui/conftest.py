@@ -12,7 +12,7 @@ from tests.ports import dead_port
 
 @pytest.fixture(autouse=True)
 def _nothing_is_cached_yet():
-    """Nobody was counted by a rate, and no worker has answered."""
+    """Clear the counters of rate limits and the workers' cached answers."""
     cache.clear()
 
 
@@ -23,21 +23,21 @@ def client():
 
 @pytest.fixture
 def dead():
-    """A port at which nobody listens."""
+    """Yield a port on which nothing listens."""
     with dead_port() as port:
         yield port
 
 
 @pytest.fixture
 def unreachable_broker(dead):
-    """Celery pointed at a port where nobody listens."""
+    """Point Celery at a port on which nothing listens."""
     with _point_broker_at(dead):
         yield
 
 
 @pytest.fixture
 def silent_broker():
-    """Celery pointed at somebody who takes connections and never answers."""
+    """Point Celery at a server that accepts connections and never answers."""
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         _point_broker_at(silent.getsockname()[1]),

@@ -66,7 +66,7 @@ SCHEMA = {
 
 
 def make_user(name: str, role: Role | None = None, **fields: object) -> User:
-    """A person with a role on every table, or without any."""
+    """Create a person with a role on every table, or without any role."""
     user = User.objects.create_user(name, password="correct horse battery", **fields)
     if role is not None:
         user.groups.add(Group.objects.get_or_create(name=role.label)[0])
@@ -78,7 +78,7 @@ def grant(user: User, table: Table, role: Role) -> TableGrant:
 
 
 def make_table(name: str = "sales.orders", **fields: object) -> Table:
-    """A healthy clustered table with deletion vectors, unless told otherwise."""
+    """Create a table; by default healthy and clustered, with deletion vectors."""
     now = timezone.now()
     return Table.objects.create(
         **{
@@ -142,7 +142,7 @@ def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: 
 def _raw(
     version: int, operation: str, parameters: object, added: int, fields: dict[str, object]
 ) -> str:
-    """The commit as a log holds it, its files with statistics."""
+    """Return the commit as a log holds it, its files with statistics."""
     is_blind = fields.get("is_blind_append", operation in {"WRITE", "STREAMING UPDATE"})
     info = {
         "operation": operation,
@@ -184,7 +184,7 @@ def make_job(table: Table, kind: str = "optimize", **fields: object) -> Job:
 
 
 def _error_text(table: str, fields: dict[str, object]) -> str:
-    """What the loser was told, of a conflict that is not price-fixer's."""
+    """Return the message of an aborted write, for conflicts other than price-fixer's."""
     said = {"winning_version": 4797, "winner_operation": "DELETE", "read_version": 4793} | fields
     rows = f"{said['row_count']} rows in " if said.get("row_count") else ""
     return (
@@ -195,7 +195,7 @@ def _error_text(table: str, fields: dict[str, object]) -> str:
 
 
 def make_conflict(table: Table | None, **fields: object) -> Conflict:
-    """price-fixer's UPDATE, which lost three rows to gdpr-eraser's DELETE."""
+    """Create the conflict of price-fixer's UPDATE, which lost three rows to gdpr-eraser's DELETE."""
     facts = ConflictFacts(
         table=table.name if table else "somewhere.else",
         read_version=4793,
@@ -281,7 +281,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
 
 
 class Story:
-    """The whole lake: twelve tables, a busy one among them, with jobs and conflicts."""
+    """The whole lake: twelve tables, one of them busy, with jobs and conflicts."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self.now = now or timezone.now()
@@ -391,7 +391,7 @@ class Story:
 
     @staticmethod
     def _define(commit: Commit) -> None:
-        """The table's definition as such a commit writes it whole."""
+        """Add the table's definition to the commit's text."""
         configuration = commit.table.properties | commit.operation_parameters["properties"]
         metadata = {
             "id": commit.table.table_uuid,
@@ -582,7 +582,7 @@ class Story:
         return running
 
     def _stages(self, attempt: JobAttempt) -> None:
-        """What a worker records of a MERGE on its way, to its third step."""
+        """Create the steps that a worker records of a running MERGE, up to the third."""
         rows = (
             ("read the table", 462, 0.9, "212 of 1,204 files", 0, 0, {}),
             ("read the source", 461, 19.1, "1,310,787 rows", 40, 40, {}),
@@ -619,7 +619,7 @@ class Story:
     def _spark_stage(
         self, number: int, began: int, ended: int | None, tasks: int, **more: int
     ) -> dict[str, Any]:
-        """As a worker records it; the times in seconds ago."""
+        """Return a stage as a worker records it; the times are in seconds ago."""
         stage = SparkStage(
             number,
             status="complete" if ended else "active",
@@ -632,7 +632,7 @@ class Story:
         return stage.to_row()
 
     def _earlier_merges(self, statement: str) -> None:
-        """The nights before: what this one may be expected to take, and the steps it goes through."""
+        """Create the runs of earlier nights, from which this run's duration and steps are estimated."""
         steps = (
             ("read the table", 1), ("read the source", 3), ("match rows", 22), ("write new rows", 66),
             ("check", 2), ("commit", 1), ("sync", 5),
@@ -829,7 +829,7 @@ class Story:
         return story
 
     def _tell_whole(self, story: Conflict, lost: Job) -> None:
-        """How it was decided, both sides' attempts, what the winning commit resolved, and losses like it."""
+        """Record the decision, both sides' attempts, what the winning commit resolved, and similar losses."""
         story.facts |= {"decision": asdict(story_decision())}
         story.order_column, story.shared_low, story.shared_high = (
             "order_date",

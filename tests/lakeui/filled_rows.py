@@ -12,7 +12,7 @@ AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def fill_models(models_to_fill: Sequence[type[models.Model]], count: int) -> None:
-    """Create `count` rows of each model, those first to which others refer."""
+    """Create `count` rows of each model, referenced models first."""
     waiting = list(models_to_fill)
     while waiting:
         ready = [model for model in waiting if not _list_required_models(model) & {*waiting}]

@@ -7,7 +7,7 @@ from django.test import Client
 
 
 class PageClient(Client):
-    """A client whose HTML has no line breaks: how a template is broken into lines is no claim."""
+    """A client whose HTML has no line breaks, so that line breaks in templates do not matter to tests."""
 
     def request(self, **request: Any) -> HttpResponse:
         response = super().request(**request)

@@ -17,7 +17,7 @@ ROLES = ("viewer", "operator", "maintainer", "admin")
 
 
 def person(name, role=None):
-    """Someone with a role on every table, or with none."""
+    """Create a person with a role on every table, or with none."""
     user = User.objects.create_user(name, password="correct horse")
     if role:
         user.groups.add(Group.objects.get(name=role))
@@ -25,7 +25,7 @@ def person(name, role=None):
 
 
 def everybody():
-    """One a role, the stranger who has none, and the guest who may look at one table."""
+    """Create a person for each role, a stranger without one, and a guest who may see one table."""
     return {name: person(name, name) for name in ROLES} | {"stranger": person("stranger")}
 
 
@@ -34,7 +34,7 @@ def grant(user, table, role):
 
 
 def make_table(name="sales.orders", **fields):
-    """A mirrored table of three versions and two files, whose last version beat a job."""
+    """Create a mirrored table of three versions and two files; its last version aborted a job."""
     values = {
         "version": 2,
         "isolation_level": "WriteSerializable",
@@ -63,7 +63,7 @@ def make_table(name="sales.orders", **fields):
 
 
 def make_job(table, by=None, **fields):
-    """A job that lost to version 2, with its attempt, its log and its conflict."""
+    """Create a job aborted by version 2, with its attempt, its log and its conflict."""
     values = {"kind": "optimize", "statement": "OPTIMIZE", "state": Job.State.CONFLICTED}
     job = Job.objects.create(table=table, requested_by=by, **(values | fields))
     JobAttempt.objects.create(job=job, number=1, started_at=NOON, outcome="conflicted")

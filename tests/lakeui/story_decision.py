@@ -1,4 +1,4 @@
-"""How price-fixer's UPDATE was held against four winners, as the engine would have told it."""
+"""The decision about price-fixer's UPDATE against four winners, as the engine would record it."""
 
 import random
 from datetime import date, timedelta
@@ -27,7 +27,7 @@ _OTHER_CHECKS = (
 
 
 def story_decision() -> Decision:
-    """46 files here and 7 there, two of them in common, and in one of these the same 3 rows."""
+    """Return a decision about 46 files here and 7 there: two are shared, and one of these shares 3 rows."""
     drawn = random.Random(4797)  # noqa: S311 - the same each time
     ours = [_file(drawn, n, date(2026, 8, 10) + timedelta(days=2 * n)) for n in range(44)]
     theirs = [_file(drawn, 500 + n, date(2026, 2, 1) + timedelta(days=31 * n)) for n in range(5)]
@@ -52,7 +52,7 @@ def story_decision() -> Decision:
 
 
 def build_resolved_decision() -> Decision:
-    """The DELETE that won, as it followed its rows through a compaction before."""
+    """Return the decision about the winning DELETE, which followed its rows through a compaction."""
     drawn = random.Random(4795)  # noqa: S311 - the same each time
     shared = _file(drawn, 0, date(2026, 10, 4), OTHER)
     ours = [_file(drawn, 500 + n, date(2026, 2, 1) + timedelta(days=31 * n)) for n in range(6)]
@@ -73,7 +73,7 @@ def build_resolved_decision() -> Decision:
 
 
 def story_rows() -> dict[str, Any]:
-    """The three rows, as a worker read them."""
+    """Return the three rows as a worker read them."""
     names = ("order_id", "customer_id", "order_date", "status", "channel", "discount")
     kinds = ("long", "long", "date", "string", "string", "decimal(6,2)")
     return {

@@ -1,4 +1,4 @@
-"""The month of `sales.order_items`: partitioned, without deletion vectors, and written by many."""
+"""The month of `sales.order_items`, a partitioned table without deletion vectors and with many writers."""
 
 import random
 from datetime import date, datetime, timedelta
@@ -23,7 +23,7 @@ DAY = date(2026, 11, 19)
 
 
 def tell_items(table: Table, now: datetime) -> None:
-    """What a month of writes, losses and compactions left behind."""
+    """Create a month of writes, losses and compactions."""
     drawn = random.Random(2207)  # noqa: S311 - the same month each time
     fields = [
         {"name": name, "type": kind, "nullable": True, "metadata": {}}
@@ -76,7 +76,7 @@ def _txn(version: int) -> str:
 
 
 def _write(engine: str, n: int) -> tuple[str, str, str]:
-    """An operation, who asked for it, and its condition."""
+    """Return an operation, its requester and its condition."""
     day = DAY - timedelta(days=n % 9)
     of_others = {
         SPARK: ("UPDATE", "dbt-items", "item_id IN (SELECT item_id FROM staging.returns)"),
@@ -94,7 +94,7 @@ def _write(engine: str, n: int) -> tuple[str, str, str]:
 
 
 def _losses(table: Table, now: datetime, drawn: random.Random, compaction: Job) -> None:
-    """79 beside those of the morning: most would have passed by rows, five cannot be told."""
+    """Create 79 further losses: most would have passed by rows, and five are undecided."""
     deletes = list(table.commits.filter(operation="DELETE").values_list("version", flat=True))
     merges = list(table.commits.filter(operation="MERGE").values_list("version", flat=True))
     kinds = ["compaction"] * 34 + ["apart"] * 27 + ["metadata"] * 13 + ["unclear"] * 5
@@ -138,7 +138,7 @@ def _loss(
 
 
 def _rewrites(table: Table, now: datetime) -> Job:
-    """Compactions by which the time of a rewrite may be told; the latest of them."""
+    """Create compactions, from which the time of a rewrite is estimated; return the latest."""
     for n in range(12):
         began = now - timedelta(days=2 * n + 1)
         ended = began + timedelta(seconds=108 + n)

@@ -1,4 +1,4 @@
-"""The morning of `sales.orders` in its last versions: reads and writes of each writer."""
+"""The morning of `sales.orders` in its latest versions: reads and writes of each writer."""
 
 import json
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ RESOLVED = ((4810, 4807), (4803, 4801), (4801, 4799), (4795, 4793))
 
 
 def tell_lanes(table: Table) -> None:
-    """Make the versions from 4788 on the ones of the story; all that the factory gives stays else."""
+    """Give versions from 4788 on the story's values; keep the factory's other values."""
     table.commits.filter(user_name="stream-orders").update(engine_info=SPARK)
     for commit in table.commits.filter(version__gte=4788):
         for name, value in _commit_fields(commit).items():
@@ -33,7 +33,7 @@ def tell_lanes(table: Table) -> None:
 
 
 def tell_losses(table: Table, lost: Conflict, running: Job, loader: User) -> None:
-    """Those who lost did so when their winner had landed; both that were ours came back."""
+    """Date each loss at its winner's commit; both of this installation's losers were retried."""
     for conflict in table.conflicts.filter(kind=Conflict.Kind.ABORTED):
         winner = table.commits.get(version=conflict.winning_version)
         conflict.occurred_at = winner.committed_at + timedelta(seconds=2)
@@ -65,7 +65,7 @@ def _commit_time(table: Table, version: int) -> datetime:
 
 
 def create_commit_job(commit: Commit, **fields: Any) -> Job:
-    """The job of ours that made a version, with the attempt that did."""
+    """Create the job of this installation that made a version, with its attempt."""
     read_at = commit.table.commits.get(version=commit.read_version).committed_at
     began = read_at + timedelta(seconds=4)
     job = Job.objects.create(
@@ -115,7 +115,7 @@ def _operation_fields(
 
 
 def _raw(commit: Commit) -> str:
-    """The commit as the log has it: its own lines, with what the mirror says of it now."""
+    """Return the commit as the log has it: its own lines, with the mirror's present values."""
     info, *rest = commit.raw.splitlines()
     said = json.loads(info)["commitInfo"] | {
         "operation": commit.operation,

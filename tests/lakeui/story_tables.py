@@ -14,7 +14,7 @@ _STATUS = ("open", "paid", "shipped", "returned")
 
 
 def tell_tables(table: Table, target: Table, now: datetime) -> None:
-    """`target` is the table that the stream out of `table` fills."""
+    """Add the records; `target` is the table that the stream from `table` fills."""
     _tell_writes(table)
     silent = table.commits.filter(files_removed__gt=0, bytes_removed=0)
     silent.update(bytes_removed=F("bytes_added") * 9 / 10)
@@ -28,7 +28,7 @@ def tell_tables(table: Table, target: Table, now: datetime) -> None:
 
 
 def _tell_writes(table: Table) -> None:
-    """Streams append, merges rewrite: no version of the story does what another operation does."""
+    """Make streams append and merges rewrite, so that every version's metrics fit its operation."""
     drawn = random.Random(4806)  # noqa: S311 - the same versions each time
     written = table.commits.filter(version__gte=4788, operation__in=("STREAMING UPDATE", "MERGE"))
     for commit in written:

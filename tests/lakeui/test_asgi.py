@@ -57,7 +57,7 @@ def test_a_killed_parent_leaves_no_process_on_the_port(tmp_path):
 
 
 class Work:
-    """An application whose requests work until they are let go; it counts them."""
+    """An application that counts its requests, which run until they are released."""
 
     def __init__(self):
         self.at_work, self.let_go, self.begun = Counter(), asyncio.Event(), 0

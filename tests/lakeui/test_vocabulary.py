@@ -72,7 +72,7 @@ def test_a_command_that_removes_every_row_asks_for_the_name_and_one_that_removes
 
 
 def test_every_command_needs_the_role_that_is_named_here():
-    """By what it changes; what sets a whole state back needs an admin."""
+    """The role follows from what a command changes; restoring a whole state needs an admin."""
     rows = {"append", "overwrite", "delete", "update", "merge", "stream", "truncate"}
     writes = rows | {"script", "transaction"}
     for kind in COMMAND_MODELS:

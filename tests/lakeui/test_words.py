@@ -33,14 +33,14 @@ pytestmark = pytest.mark.xdist_group("words")  # one process parses and walks ev
 
 @cache
 def _sources() -> tuple[tuple[str, tuple[ast.AST, ...]], ...]:
-    """Each module, and the nodes of its tree."""
+    """Return each module with the nodes of its tree."""
     return tuple(
         (name, tuple(ast.walk(tree))) for name, tree in trees(*PRODUCT) if name not in HOMES
     )
 
 
 def test_no_rule_and_no_level_is_spelled_out_where_its_enum_could_be_named():
-    """A rule or level that is renamed then fails the type check, and no page compares with the old."""
+    """Renaming a rule or level then fails the type check, and no page compares with the old name."""
     faults = [
         f"{name}:{node.lineno} {node.value}"
         for name, nodes in _sources()
@@ -51,7 +51,7 @@ def test_no_rule_and_no_level_is_spelled_out_where_its_enum_could_be_named():
 
 
 def _names_a_state(node: ast.AST) -> list[ast.expr]:
-    """What a query's `state` or `outcome` is asked to be, and what such an attribute is compared to."""
+    """Return the values that a query or a comparison expects of `state` or `outcome`."""
     if isinstance(node, ast.keyword) and STATE.search(node.arg or ""):
         return [node.value, *getattr(node.value, "elts", ())]
     if isinstance(node, ast.Compare) and STATE.search(getattr(node.left, "attr", "")):
@@ -97,7 +97,7 @@ def test_no_template_compares_a_rule_a_level_a_verdict_or_a_state_with_a_text():
 
 
 def test_no_statement_is_cut_inside_a_text():
-    """`short_condition` cuts between words; `truncatechars` does not know what is a literal."""
+    """`short_condition` truncates between words; `truncatechars` does not recognize literals."""
     cut = re.compile(
         r"(statement|predicate|condition|raw|message|change\.(?:old|new))[^}]*\|truncatechars"
     )
@@ -120,7 +120,7 @@ def _filter_sets(kind: type = django_filters.FilterSet) -> Iterator[type]:
 
 
 def test_a_filter_is_named_in_words_for_people_and_its_parameter_described_for_programs():
-    """The name stands on pages before the value; what a program has to know is its help text."""
+    """Pages show the name before the value; programs read the help text."""
     labels = {
         f"{kind.__name__}.{name}": str(one.label)
         for kind in _filter_sets()
@@ -143,7 +143,7 @@ SHOWN = re.compile(r'\b(?:title|aria-label|data-label|placeholder|alt)="([^"]*)"
 
 
 def _read_by_people(template: str) -> str:
-    """The text of a template, and of attributes that are shown or read out."""
+    """Return the text of a template, and of attributes that are shown or read aloud."""
     text = re.sub(
         r"{% comment %}.*?{% endcomment %}|{#.*?#}|{%.*?%}|{{.*?}}", " ", template, flags=re.S
     )
@@ -189,7 +189,7 @@ def test_no_message_and_no_docstring_says_the_words_that_are_gone():
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    """What a module, a class or a function calls its parts; fields of serializers are in OpenAPI."""
+    """Yield the names of a module's, class's or function's parts; fields of serializers are in OpenAPI."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.arg):
@@ -241,7 +241,7 @@ NEIGHBOUR = re.compile(
 
 
 def _read_explanation(node: ast.AST) -> str:
-    """The docstring of a class or a function, or the help text of a field."""
+    """Return the docstring of a class or a function, or the help text of a field."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return ast.get_docstring(node) or ""
     is_help = isinstance(node, ast.keyword) and node.arg == "help_text"
@@ -249,7 +249,7 @@ def _read_explanation(node: ast.AST) -> str:
 
 
 def test_every_docstring_and_every_help_text_stands_alone():
-    """One that leans on its neighbor's says nothing where it is shown: in a hint, in OpenAPI."""
+    """A text that depends on its neighbor is useless where it is shown: in a hint or in OpenAPI."""
     leaning = [
         f"{name}:{getattr(node, 'lineno', 0)} {text}"
         for name, nodes in _sources()

@@ -28,7 +28,7 @@ def redis_url() -> Iterator[str]:
 
 @pytest.fixture
 def broker(redis_url, settings) -> Iterator[str]:
-    """Messages of this process go to the Redis, which is empty."""
+    """Send this process's messages to an empty Redis."""
     before = settings.CELERY_BROKER_URL
     with Redis.from_url(redis_url) as redis:
         redis.flushall()  # messages that the worker of another test left: this one's Spark may be dead
@@ -50,7 +50,7 @@ def lake(tmp_path, settings) -> Path:
 
 @pytest.fixture
 def start_worker(transactional_db, broker, lake) -> Iterator[Callable[[str], WorkerProcess]]:
-    """Start a worker of a queue; every one is killed before the database is emptied."""
+    """Start a worker of a queue; all workers are killed before the database is emptied."""
     started: list[WorkerProcess] = []
 
     def start(queue: str, seconds: float = 60.0, include: str = "") -> WorkerProcess:
@@ -66,7 +66,7 @@ def start_worker(transactional_db, broker, lake) -> Iterator[Callable[[str], Wor
 
 @pytest.fixture
 def table(start_worker, lake) -> Table:
-    """A registered, empty table."""
+    """Return a registered, empty table."""
     new_table(lake / "lake/orders")
     return register_table(str(lake / "lake/orders"), "sales.orders")
 
@@ -89,7 +89,7 @@ def ada(db) -> User:
 
 @pytest.fixture
 def token(ada) -> str:
-    """Of an administrator, for an hour."""
+    """Return an administrator's token, valid for an hour."""
     made = get_token_model().objects.create(
         user=ada, expiry=timedelta(hours=1), name="ci", role=Role.ADMIN
     )

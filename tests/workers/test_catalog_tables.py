@@ -42,7 +42,7 @@ spark.stop()
 
 @pytest.fixture
 def metastore(tmp_path, monkeypatch, settings) -> Path:
-    """A metastore with tables of several kinds, where the configuration says; the root of tables."""
+    """Create a metastore with tables of several kinds in the configured place; return the tables' root."""
     lake, configuration = tmp_path / "lake", tmp_path / "conf"
     configuration.mkdir()
     place = HIVE_SITE.format(place=tmp_path / "metastore")

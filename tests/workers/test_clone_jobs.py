@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
 @pytest.fixture
 def orders(lake):
-    """A registered table of one file with three rows."""
+    """Return a registered table of one file with three rows."""
     store = open_store(str(lake / "lake/orders"))
     write_first(store, StructType((StructField("n", LONG),)))
     rows = pa.table({"n": pa.array([1, 2, 3], pa.int64())})

@@ -21,7 +21,7 @@ def test_a_cluster_that_starts_no_application_is_told_with_what_to_look_at():
 
 
 def test_no_call_between_spark_and_the_worker_swallows_the_end_of_the_wait():
-    """Py4J takes any error of a call for one of the network."""
+    """Py4J treats any error of a call as a network error."""
 
     def call():
         try:
@@ -55,7 +55,7 @@ def test_a_thread_that_cannot_be_interrupted_starts_spark_all_the_same():
 
 @pytest.mark.parametrize("kind", [Py4JError, PySparkRuntimeError])
 def test_a_spark_that_does_not_start_ends_its_worker_with_what_it_said(kind):
-    """Celery would log any other error, and take jobs that cannot run."""
+    """Celery would log any other error, and accept jobs that cannot run."""
     said = (
         "SparkException: Must specify the executor container image\n\tat org.apache.spark.A.b(A:1)"
     )

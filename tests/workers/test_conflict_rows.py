@@ -30,7 +30,7 @@ SCHEMA = StructType((StructField("n", LONG), StructField("twice", LONG)))
 
 @pytest.fixture
 def conflict(lake) -> Conflict:
-    """A write that read version 1 and met a DELETE, version 2, at two rows of one file."""
+    """Return the conflict of a write that read version 1 with a DELETE, version 2, about two rows of a file."""
     uri = str(lake / "lake/orders")
     store = open_store(uri)
     write_first(store, SCHEMA)

@@ -182,7 +182,7 @@ def test_dbt_results_become_jobs(installation, lake):
 
 
 def test_dbts_macro_optimizes_what_was_written(db):
-    """By Jinja with dbt's names: its statements are ones that the engine takes."""
+    """Jinja renders the macro with dbt's names; the engine supports its statements."""
     asked = []
     jinja = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)  # noqa: S701 - SQL
     names = {"execute": True, "run_query": asked.append, "flags": {"WHICH": "build"}}

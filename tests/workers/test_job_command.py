@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def _job(*arguments):
-    """Its output as text, after the command has ended well."""
+    """Run the command and return its output as text; it must succeed."""
     call_command("job", *arguments)
 
 

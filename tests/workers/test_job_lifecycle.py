@@ -38,7 +38,7 @@ def set_property(table: Table, key: str = "team", **more) -> Job:
 
 
 def wait_for_end(job: Job) -> Job:
-    """The job when it is over."""
+    """Return the job when it has ended."""
     wait_until(lambda: not Job.objects.get(pk=job.pk).is_active, f"the end of {job}")
     job.refresh_from_db()
     return job
@@ -79,7 +79,7 @@ def sweep_until_requeued(job: Job) -> None:
 
 
 def pause(worker: WorkerProcess) -> None:
-    """Stop a worker where it is, but not in the middle of a transaction: nobody could write then."""
+    """Stop a worker, but not within a transaction, because then nobody could write."""
 
     def try_pause() -> bool:
         worker.signal(signal.SIGSTOP)

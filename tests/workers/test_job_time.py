@@ -35,7 +35,7 @@ def table(lake) -> Table:
 
 @pytest.fixture
 def here(spark, monkeypatch):  # noqa: F811
-    """This process has a Spark, as a Spark worker does."""
+    """Give this process a Spark, as a Spark worker has."""
     monkeypatch.setattr(spark_session._SessionHolder, "session", spark)
     monkeypatch.setattr(
         spark_session._SessionHolder, "application", spark.sparkContext.applicationId

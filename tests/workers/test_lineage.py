@@ -70,7 +70,7 @@ def delete(table, where="n = 2", **fields):
 
 
 def create_ended_job(table, **fields):
-    """A job that wrote version 1."""
+    """Create the job that wrote version 1."""
     now = timezone.now()
     given = {"state": Job.State.SUCCEEDED, "committed_version": 1, "finished_at": now}
     return make_job(table, kind="delete", parameters={"where": "n = 2"}, **(given | fields))
@@ -478,7 +478,7 @@ def test_datasets_are_named_as_the_specification_has_it(settings, uri, expected)
 
 @runs_jobs
 def test_events_fit_the_specifications_own_schema(collector, orders, lake):
-    """By the documents that each event names; skipped aloud where they cannot be fetched."""
+    """Each event names its documents; the test is skipped with a message if they cannot be fetched."""
     try:
         first_document()
     except OSError as error:

@@ -41,7 +41,7 @@ def orders(lake, settings):
 
 
 def take(job: Job, *refused: int) -> Job:
-    """As a worker that gets the message; its database is locked at some statements."""
+    """Run the task as a worker that gets the message, with a database locked at some statements."""
     with connection.execute_wrapper(Refusing(*refused)):
         jobs.run_job.apply(args=[str(job.pk)])
     job.refresh_from_db()
@@ -105,7 +105,7 @@ def test_a_job_whose_spark_was_lost_is_queued_again_and_says_why(orders, monkeyp
 
 
 def fail_first(error: Exception, times: int = 1):
-    """The engine's `run`, which fails so often before it does anything."""
+    """Return the engine's `run`, which fails a number of times before it does anything."""
     left = [error] * times
 
     def perform(*args, **keywords):

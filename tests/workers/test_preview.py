@@ -63,7 +63,7 @@ SCHEMA = parse_schema(
 
 @pytest.fixture
 def table_of_rows(lake):
-    """A registered table: version 0 is empty, version 1 holds two rows, version 2 many."""
+    """Return a registered table: version 0 is empty, version 1 holds two rows, version 2 many."""
     uri = str(lake / "lake/orders")
     store = open_store(uri)
     write_first(store, SCHEMA)

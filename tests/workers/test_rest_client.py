@@ -36,7 +36,7 @@ URL = "http://testserver"
 
 
 class _Clock:
-    """Pauses take no time, and are written down."""
+    """A clock whose pauses take no time and are recorded."""
 
     def __init__(self):
         self.pauses = []
@@ -46,7 +46,7 @@ class _Clock:
 
 
 class _Stumbling(httpx.BaseTransport):
-    """The real application, behind answers that come first."""
+    """The real application behind prepared answers that come first."""
 
     def __init__(self, *first):
         self.requests, self._first = [], list(first)

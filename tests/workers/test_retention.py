@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def old(settings, tmp_path):
-    """Everything of a year ago, and a session and an answer of today."""
+    """Create rows of every kind from a year ago, and a session and an answer from today."""
     settings.UPLOAD_HOME = tmp_path
     table = make_table()
     make_conflict(table, make_job(table))

@@ -43,7 +43,7 @@ _OTHERWISE = ("TRUNCATE", "RESTORE")
 
 @pytest.fixture(params=["true", "false"], ids=["with vectors", "without vectors"])
 def table(request, lake) -> Table:
-    """A table with a version of each kind, every one made by a job without Spark."""
+    """Return a table with a version of each kind, each made by a job without Spark."""
     uri = str(lake / "lake/orders")
     properties = {"delta.enableDeletionVectors": request.param}
     DeltaTable.create(uri, SCHEMA, properties=properties)
@@ -61,7 +61,7 @@ def table(request, lake) -> Table:
 
 
 def _let_the_second_overlap_with_the_first(table: Table) -> None:
-    """Change the mirror, so that there is an overlap to replay."""
+    """Change the mirror so that the second version overlapped with the first."""
     second = table.commits.get(version=2)
     second.raw = second.raw.replace('"readVersion":1', '"readVersion":0')
     second.read_version = 0
@@ -75,7 +75,7 @@ def viewer(client):
 
 
 def _metric(commit: Commit, names: tuple[str, ...]) -> int:
-    """Of the log itself, not of the mirror; 0 where its operation tells none."""
+    """Return a metric from the log, not from the mirror; 0 if its operation has none."""
     text = (DeltaTable.open(commit.table.uri).store).read(f"_delta_log/{commit.version:020}.json")
     (info,) = (
         line["commitInfo"] for line in map(json.loads, text.splitlines()) if "commitInfo" in line

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def tables(lake):
-    """Two registered tables at version 0."""
+    """Return two registered tables at version 0."""
     for name in ("orders", "people"):
         new_table(lake / "lake" / name)
     return [

@@ -46,7 +46,7 @@ SCHEMA = (
 
 @pytest.fixture
 def rows(lake) -> dict[str, object]:
-    """A CSV of three rows, as a source."""
+    """Write a CSV file of three rows as a source."""
     path = Path(lake / "uploads/rows.csv")
     path.write_text("id,country\n1,DE\n2,FR\n3,DE\n")
     return {"kind": "files", "uri": str(path), "format": "csv"}
@@ -67,7 +67,7 @@ def delete(table: Table, where: str, **more) -> Job:
 def two_that_meet(
     table: Table, first: str, second: str, send: Callable[..., Job] = delete
 ) -> tuple[Job, Job]:
-    """A DELETE and another write sent together, which commits after the DELETE has."""
+    """Send a DELETE and another write together; the other commits after the DELETE has."""
     with transaction.atomic():
         winner = delete(table, first)
         return winner, send(table, second, commit_after=winner)
@@ -99,14 +99,14 @@ def ids(table: Table) -> list[int]:
 
 
 def list_shared_counts(conflict: Conflict) -> list[tuple[int, int, int, int]]:
-    """Of each file that both touched: the rows of either side, those gone before, those of both."""
+    """Return, for each shared file, the rows of either side, those deleted before, and those of both."""
     names = ("current_count", "winner_count", "gone_before_count", "common_count")
     files = conflict.facts["decision"]["shared_files"]
     return [tuple(file[name] for name in names) for file in files]
 
 
 def its_worker_reports(queue: str) -> None:
-    """Also while it has nothing to do; its Spark's own pages are served only where they are wanted."""
+    """The worker reports while idle too; its Spark's own pages are served only if enabled."""
     told = WorkerReport.objects.filter(queue=queue, cores__gt=0)
     wait_until(told.exists, "a report of a Spark that has started")
     report = WorkerReport.objects.get(queue=queue)
@@ -114,7 +114,7 @@ def its_worker_reports(queue: str) -> None:
 
 
 def copies_in_a_stream(table: Table, copy: Table) -> None:
-    """Of two runs of one stream one loses; a change of the source's schema stops it."""
+    """Of two runs of one stream, one is aborted; a change of the source's schema stops the stream."""
     winner = stream(copy, table.name)
     same_stream = stream(copy, table.name, commit_after=winner)
     expect_success(winner)
@@ -130,7 +130,7 @@ def copies_in_a_stream(table: Table, copy: Table) -> None:
 
 
 def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None:
-    """Forty-nine small files and one that comes: a job of its own joins them."""
+    """A write adds one small file to forty-nine, and a separate job compacts them."""
     table = empty_table(place, "sales.small")
     store = open_store(str(place))
     rows = pa.table({"id": pa.array([0], pa.int64()), "country": ["ES"]})
@@ -183,7 +183,7 @@ def read_their_own_table(directory: Path, ada: User) -> None:
 
 
 def spares_what_a_script_staged(orders: Table, people: Table) -> None:
-    """Its job is of another table, and its worker another process than the one that vacuums."""
+    """The script's job belongs to another table, and its worker is not the process that vacuums."""
     blocker = another_active_job(orders)
     steps = "INSERT INTO sales.people VALUES (7, 'DE'); DELETE FROM sales.orders WHERE id = 0"
     script = request_job(table=orders, sql=steps, requested_by=None, commit_after=blocker)
@@ -241,7 +241,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
 
 
 def counts_for_some_seconds(into: Table) -> Job:
-    """A job that joins ten rows to ten millions, and writes one: Spark is at it when this returns."""
+    """Start a job that joins ten rows to ten million and writes one; Spark is at work when this returns."""
     query = "SELECT count(*) AS id, max(n0.country) AS country FROM sales.orders AS n0"
     query += "".join(f" CROSS JOIN sales.orders AS n{number}" for number in range(1, 7))
     query += " WHERE n0.id + n1.id + n2.id + n3.id + n4.id + n5.id + n6.id <> 1000"
@@ -252,7 +252,7 @@ def counts_for_some_seconds(into: Table) -> Job:
 
 
 def heeds_no_interrupt(texts: Table) -> Job:
-    """A job that compares bytes of one row for minutes: Spark is at it when this returns."""
+    """Start a job that compares bytes of one row for minutes; Spark is at work when this returns."""
     store = open_store(texts.uri)
     row = {"id": [1], "country": ["a" * 3_000_000]}
     write_commit(store, 1, write_rows(store, "long.parquet", row))
@@ -263,7 +263,7 @@ def heeds_no_interrupt(texts: Table) -> Job:
 
 
 def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: Table) -> list[Job]:
-    """The job that Spark was at, one that had staged all it writes, and those that come after it.
+    """The jobs are the running one, one that has staged everything, and those queued after it.
 
     Their Spark is ended with the task of another job, which was cancelled and would not stop.
     """

@@ -141,7 +141,7 @@ def installation(tmp_path, tmp_path_factory) -> Iterator[Installation]:
 
 
 def attack(until_s: float, act: Callable[[int], None]) -> threading.Thread:
-    """Repeat an act until a moment; an answer that refuses it is as good as any."""
+    """Repeat an act until a moment; a refusal counts as an answer."""
 
     def go() -> None:
         number = 0

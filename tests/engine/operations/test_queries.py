@@ -30,7 +30,7 @@ class _Meanwhile(TransactionObserver):
 
 @pytest.fixture
 def lake(do, empty_table, tmp_path):
-    """Yield `lake(sql)` over `t`, `orders` and tables that statements create; `lake.rows(name)` returns rows."""
+    """Return `lake(sql)` over `t`, `orders` and tables that statements create; `lake.rows(name)` returns rows."""
     tables = {"t": empty_table}
 
     def resolve(name):

@@ -51,7 +51,7 @@ STATEMENTS = (
 
 
 def main(bucket: str, options: dict[str, str], home: str, layouts: Sequence[str]) -> dict[str, Any]:
-    """Run every layout and both wrong secrets; print the results."""
+    """Run every layout and both wrong secrets; return the results."""
     spark = build_session("s3", master="local[2]", jars=connector_jars(Path(home)))
     try:
         errors = _errors(spark, f"{bucket}-other/t", options)

@@ -33,7 +33,7 @@ def root(client, db):
 
 @pytest.fixture
 def world(db):
-    """A row of every model, in a table and a person whose names would be markup."""
+    """Create a row of every model, for a table and a person whose names contain markup."""
     table, user = make_table("<i>t</i>"), person("<b>ann</b>")
     make_conflict(table, make_job(table, user))
     TableGrant.objects.create(table=table, user=user, role=Role.VIEWER)

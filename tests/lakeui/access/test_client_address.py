@@ -108,7 +108,7 @@ def test_tries_are_counted_by_address_or_by_the_64_bits_that_one_customer_has(pe
 
 @pytest.fixture
 def try_sign_in(db):
-    """Ways to sign in wrongly as `ops`, by the header that is sent and the peer that sends it."""
+    """Return a function that signs in as `ops` with a wrong password, from a header and a peer."""
     make_user("ops")
     body = {"username": "ops", "password": "wrong"}
 

@@ -65,7 +65,7 @@ def orders():
 
 @pytest.fixture
 def guest(orders):
-    """Has every right on the orders, and none on the other table."""
+    """Return a person with every right on the orders and none on the other table."""
     user = person("guest")
     grant(user, orders, "admin")
     return user
@@ -78,7 +78,7 @@ def _client(user):
 
 
 def _places(job, schedule, conflict):
-    """What answers a reader who may see the job, and where the words of a job stand."""
+    """Return the pages and the REST addresses that show the job's text to its readers."""
     pages = (
         "/jobs/", f"/jobs/{job.pk}/", "/jobs/?export=csv", f"/jobs/{job.pk}/log/", "/schedules/",
         f"/schedules/{schedule.pk}/edit/", "/schedules/?export=json", f"/search/?q={job.pk}",

@@ -7,7 +7,7 @@ from django.db import OperationalError
 
 
 class SessionStore(db.SessionStore):
-    """Whoever asks for what one holds learns that nothing answers."""
+    """Session storage whose every read fails like an unreachable database."""
 
     def load(self) -> dict[str, Any]:
         raise OperationalError

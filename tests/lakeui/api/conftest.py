@@ -41,7 +41,7 @@ def schedule(table, people):
 
 @pytest.fixture
 def guest(people, table):
-    """Has a role on one table and none on the others."""
+    """Return a person with a role on one table and none on the others."""
     user = person("guest")
     grant(user, table, "viewer")
     return user
@@ -49,7 +49,7 @@ def guest(people, table):
 
 @pytest.fixture
 def client_for(people):
-    """A client signed in as one of the people; "anonymous" is nobody."""
+    """Return a function that gives a client signed in as one of the people; "anonymous" is signed out."""
 
     def client(name):
         caller = APIClient(enforce_csrf_checks=False)

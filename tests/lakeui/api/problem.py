@@ -4,7 +4,7 @@ FIELDS = {"type", "title", "status", "code", "detail", "instance", "request_id"}
 
 
 def problem(response, status, code=None):
-    """The problem document of a response, checked."""
+    """Return the problem document of a response, after checking its form."""
     assert response.status_code == status, response.content[:500]
     assert response.headers["Content-Type"] == "application/problem+json"
     body = response.json()

@@ -1,4 +1,4 @@
-"""Alerts over REST: the whole way of a channel and a rule."""
+"""Alerts over REST: the whole life of a channel and a rule."""
 
 from lakeui.monitoring.alerting.channels import unseal
 from lakeui.monitoring.models import AlertChannel

@@ -1,4 +1,4 @@
-"""Concurrent requests: each is answered as if they had come one after the other."""
+"""Concurrent requests: each is answered as if they had arrived one after the other."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _roles(transactional_db):
-    """The groups, which tests before this one may have emptied the database of."""
+    """Restore the groups, which earlier tests may have removed from the database."""
     for name in ROLES:
         Group.objects.get_or_create(name=name)
 
 
 def all_at_once(user, call):
-    """The answers to `call(client, number)`, made by so many threads at the same moment."""
+    """Return the answers to `call(client, number)`, made by several threads at the same moment."""
     gate = Barrier(AT_ONCE)
 
     def one(number):

@@ -18,7 +18,7 @@ def _small(settings):
 
 
 def post(path, pieces, **headers):
-    """What the application sends, and how many pieces of the body it took."""
+    """Post a body; return the application's answer and how many pieces of the body it read."""
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

@@ -45,7 +45,7 @@ def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
 
 @pytest.fixture
 def stale_session(db, settings):
-    """Somebody's browser with a session, which nobody can read now."""
+    """Return a browser with a session that can no longer be read."""
     settings.SESSION_ENGINE = "tests.lakeui.api.away_sessions"
     client = Client(raise_request_exception=False)
     client.cookies[settings.SESSION_COOKIE_NAME] = "x" * 32

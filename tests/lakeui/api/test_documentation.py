@@ -18,7 +18,7 @@ TEXT = (Path(__file__).resolve().parents[3] / "docs" / "rest.md").read_text("utf
 
 
 def list_codes():
-    """Every code that an answer can have, with its status."""
+    """Return every code that an answer can have, with its status."""
     statuses = {}
     for module in (engine_errors, job_errors, reads):
         for kind in vars(module).values():

@@ -57,7 +57,7 @@ ROLES = {"admin": Role.ADMIN, "operator": Role.OPERATOR}
 
 @pytest.fixture
 def one_connection(db):
-    """The test's transaction outlives requests: they must not close its connection."""
+    """Keep the connection open: the test's transaction spans several requests."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
@@ -68,7 +68,7 @@ def one_connection(db):
 
 @pytest.fixture
 def lake(one_connection, monkeypatch) -> dict[str, Any]:
-    """What addresses can name, each with all that can hang on it."""
+    """Create one object of every kind that addresses name, with everything that can belong to it."""
     monkeypatch.setattr(event_streams, "LONGEST_S", 0)
     owner, now = person("owner", "admin"), timezone.now()
     table = replayable(make_table())
@@ -151,7 +151,7 @@ def token(request, lake, settings):
 
 
 def _is_taken(context: schemathesis.HookContext) -> bool:
-    """Jobs, a quarter of what else writes, a sixth of what is read: `make stress` takes the rest."""
+    """Return True for jobs, a quarter of other writes and a sixth of reads; `make stress` runs the rest."""
     operation = context.operation
     if operation.path.endswith("/tables/{table_id}/jobs/"):
         return True
@@ -220,7 +220,7 @@ ASKS = {
 
 @pytest.mark.parametrize("operation", READS, ids=lambda operation: operation.path)
 def test_an_answer_about_what_is_there_is_as_documented(operation, token, lake):
-    """The generated ones seldom name a version, a pair or a level that has anything to tell."""
+    """Generated requests rarely name a version, a pair or a level that has data."""
     names = [name for name in lake if "{" + name + "}" in operation.path]
     last = operation.path.strip("/").rpartition("/")[2]
     case = operation.Case(

@@ -1,4 +1,4 @@
-"""The history of a table over REST: the numbers that its pages draw."""
+"""The history of a table over REST: the numbers that its pages show."""
 
 from datetime import timedelta
 

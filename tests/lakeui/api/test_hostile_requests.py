@@ -1,4 +1,4 @@
-"""Hostile conditions and places, sent to REST: each is refused, and nothing is made of it."""
+"""Hostile conditions and places sent to REST: each is refused and creates nothing."""
 
 import pytest
 
@@ -81,5 +81,5 @@ def test_hostile_conditions_become_no_job(client_for, settings, table, start):
 
 
 def _can_be_sent(condition):
-    """No condition at all means every row; a lone surrogate has no bytes to be sent as."""
+    """Return False for an empty condition, which means every row, and for text without an encoding."""
     return condition.strip() and condition.isprintable() | condition.isascii()

@@ -11,7 +11,7 @@ from tests.lakeui.conflicts.histories import replayable
 
 @pytest.fixture
 def history(table):
-    """The replayable history: a DELETE that did not see a blind append."""
+    """Return the replayable history: a DELETE that did not see a blind append."""
     replayable(table)
     table.commits.update(committed_at=timezone.now(), changes_data=True)
     table.commits.filter(version=1).update(is_blind_append=True, files_added=1, read_version=0)

@@ -1,4 +1,4 @@
-"""`wait` and `If-None-Match`: news at once, an empty answer after the time, and only for permitted users."""
+"""`wait` and `If-None-Match`: news at once, an empty answer after the time, both for permitted users only."""
 
 import asyncio
 from datetime import timedelta
@@ -37,7 +37,7 @@ def viewer(client_for):
 
 
 def act_at_second_look(monkeypatch, act):
-    """Do something once a request waits: at its second look."""
+    """Call `act` at a waiting request's second look; return the list of looks."""
     looks, asked = [], event_streams._ask
 
     def look(is_news):
@@ -60,7 +60,7 @@ def test_the_same_etag_is_answered_without_a_body(viewer, table, active_job):
 
 
 def test_an_etag_is_another_where_the_answer_is(viewer, table, active_job):
-    """Also where no step and no version came: a browser has its old answer shown on 304."""
+    """The answer may change without a new step or version; on 304 a browser would show its old copy."""
     changes = {
         f"tables/{table.pk}/": lambda: Table.objects.update(mirror_error_code="LAKE_STORAGE"),
         f"tables/{table.pk}/isolation/": lambda: Table.objects.update(deletion_vectors=True),
@@ -75,7 +75,7 @@ def test_an_etag_is_another_where_the_answer_is(viewer, table, active_job):
 
 
 def test_who_may_not_read_a_job_has_another_etag_of_it(client, people, guest, table):
-    """Two people at one browser: on 304 the second would be shown what the first had."""
+    """Two people may share a browser: on 304 the second would see the first one's answer."""
     statement = {"parameters": {"source": "SELECT * FROM sales.secret"}, "kind": "insert"}
     job = make_job(table, people["maintainer"], state=Job.State.RUNNING, **statement)
     path = f"/api/v1/jobs/{job.pk}/"
@@ -228,7 +228,7 @@ def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, active_j
 
 @pytest.mark.django_db(transaction=True)
 def test_who_goes_away_waits_no_longer(people, active_job):
-    """As uvicorn has it: the request's task is cancelled."""
+    """uvicorn cancels the request's task in the same way."""
     client = AsyncClient()
     client.force_login(people["viewer"])
 

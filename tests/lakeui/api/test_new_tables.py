@@ -123,7 +123,7 @@ def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worke
 
 @pytest.mark.django_db(transaction=True)
 def test_nobody_waits_for_the_store_of_a_table_that_is_registered(client_for, monkeypatch):
-    """A database of one writer at a time would stand still while a store does not answer."""
+    """A database that allows one writer at a time would be blocked while a store does not answer."""
     place, waits = Path(settings.LAKE_HOME) / "rest_once", []
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
 

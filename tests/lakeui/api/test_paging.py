@@ -8,7 +8,7 @@ from tests.lakeui.people import NOON, make_conflict, make_job, make_table
 
 
 def walk(client, path, size, **filters):
-    """All pages of a list."""
+    """Return all pages of a list."""
     pages, token = [], None
     while True:
         query = {"page_size": size, **filters} | ({"page_token": token} if token else {})

@@ -39,7 +39,7 @@ def program(tmp_path, settings):
 
 @pytest.fixture
 def robot(program):
-    """A service account that may report on one table."""
+    """Return a service account that may report on one table."""
     user = person("nightly-robot")
     grant(user, program.table, "reporter")
     return user
@@ -172,7 +172,7 @@ def test_a_table_is_found_by_name_and_by_any_spelling_of_its_place(program, repo
 
 
 def replace_value(event, path, value):
-    """The event with one value replaced, or added."""
+    """Return the event with one value replaced or added."""
     copy = deepcopy(event)
     *parents, last = path
     place = copy
@@ -291,7 +291,7 @@ PUBLIC = ("health/", "schema/", "docs/", "redoc/", "elsewhere/")
 
 
 def test_a_token_that_may_only_report_opens_nothing_else(table, job, conflict, schedule, people):
-    """Of an admin's even: the token's role is the bound."""
+    """This holds even for a token of an admin: the token's role is the limit."""
     numbers = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk}
     numbers |= {"pair": conflict.statement_pair_id, "schedule": schedule.pk}
     client = token_client(people["admin"], Role.REPORTER)

@@ -61,7 +61,7 @@ def observe_delete(lake, box, command):
 
 
 def write_with_conflicts(program, box):
-    """One DELETE that rows resolve, one that is aborted."""
+    """Run one DELETE that is resolved by rows, and one that is aborted."""
     gives_way = observe_delete(program.lake, box, c.Delete(2, c.Range(0, 2)))
     program.do(c.Delete(3, c.Range(4, 5)))
     gives_way.txn.commit("DELETE")

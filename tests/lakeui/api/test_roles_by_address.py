@@ -185,7 +185,7 @@ def test_the_answer_is_what_the_role_may_get(client_for, table, job, conflict, s
 
 @contextmanager
 def roll_back():
-    """What one of them changes, the next does not find."""
+    """Roll back the changes of one request before the next."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
@@ -208,7 +208,7 @@ def test_every_address_has_a_row():
 
 
 def _shape(pattern: str) -> str:
-    """What an address of that pattern looks like."""
+    """Return the regular expression of an address from its URL pattern."""
     kinds = {"int": r"\d+", "uuid": "[0-9a-f-]{36}", "str": "[^/]+"}
     return re.sub(r"<(\w+):\w+>", lambda part: kinds[part[1]], pattern)
 

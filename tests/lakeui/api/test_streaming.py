@@ -29,7 +29,7 @@ ApiToken = get_token_model()
 
 
 class Reader:
-    """The events of a stream, one by one; comments are counted apart."""
+    """The events of a stream, one by one; comments are counted separately."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response, self.comments = response, 0
@@ -53,7 +53,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def web(django_db_setup, tmp_path_factory) -> Iterator[str]:
-    """A web server over the test's database; what each test commits, it sees."""
+    """Yield a web server over the test's database, which sees everything that a test commits."""
     with run_server(
         tmp_path_factory.mktemp("web") / "log", {"API_RATE_PERSON": "10000/min"}
     ) as url:
@@ -62,7 +62,7 @@ def web(django_db_setup, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture
 def world(transactional_db, web):
-    """A table, a job on it that runs, somebody who may see it; and a web server over the database."""
+    """Return a table, a running job on it, a person who may see it, and a web server over the database."""
     for name in ("viewer", "reporter"):
         Group.objects.get_or_create(name=name)
     table = make_table()
@@ -163,7 +163,7 @@ def test_a_token_that_opens_no_more_ends_its_stream_before_the_next_event(world,
 
 
 def test_a_quiet_stream_ends_soon_after_its_token(world):
-    """Without any news it takes until the view is asked again."""
+    """Without news, the stream ends when the view next checks the token."""
     url, table, _, guest = world
     token, secret = token_of(guest)
     with open_stream(url, f"tables/{table.pk}", secret) as events:

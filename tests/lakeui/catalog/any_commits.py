@@ -44,7 +44,7 @@ PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 3}}
 
 
 def write_any_commit(dice: random.Random, place: Path, version: int) -> None:
-    """Whatever an engine may write, by the protocol or against it."""
+    """Write a commit that an engine may write, valid by the protocol or not."""
     paths = [f"{letter}{number}" for letter in "ab" for number in range(6)]
     actions: list[dict[str, Any]] = []
     for _ in range(dice.choice([1, 1, 2, 4, 8])):

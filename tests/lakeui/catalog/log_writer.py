@@ -1,4 +1,4 @@
-"""Logs written by hand, as other engines write them: no data files behind them."""
+"""Logs written by hand as other engines write them, without data files."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ FULL_INFO = {
 
 
 def new_table(place: Path, table_id: str = "by-hand", configuration: dict[str, str] | None = None):
-    """Version 0 of an empty table."""
+    """Write version 0 of an empty table."""
     metadata = {
         "id": table_id,
         "format": {"provider": "parquet", "options": {}},
@@ -42,7 +42,7 @@ def new_table(place: Path, table_id: str = "by-hand", configuration: dict[str, s
 def append_commit(
     place: Path, version: int, actions: list[dict[str, Any]], info: dict[str, Any] | None = None
 ):
-    """A commit with what its writer says of it."""
+    """Write a commit with its writer's commit information."""
     lines = [{"commitInfo": FULL_INFO if info is None else info}, *actions]
     log = place / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def append_commit(
 
 
 def add(path: str, *, rows: int | None = 1, size: int = 1000) -> dict[str, Any]:
-    """An add action."""
+    """Return an add action."""
     stats = None if rows is None else json.dumps({"numRecords": rows})
     fields = {
         "path": path,
@@ -65,6 +65,6 @@ def add(path: str, *, rows: int | None = 1, size: int = 1000) -> dict[str, Any]:
 
 
 def remove(path: str, **more: object) -> dict[str, Any]:
-    """A remove action."""
+    """Return a remove action."""
     said = {"path": path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}
     return {"remove": said | more}

@@ -6,7 +6,7 @@ _SKIPPED = {"id", "commit_id", "mirrored_at", "mirror_tried_at", "registered_at"
 
 
 def read_mirror_rows(table: Table) -> list[list[object]]:
-    """The rows of a table, its commits, their files, its live files, and the hours of all commits."""
+    """Return the rows of a table, its commits, their files, its live files, and the hours of all commits."""
     return [
         sorted(({key: row[key] for key in row if key not in _SKIPPED} for row in rows), key=repr)
         for rows in (

@@ -1,4 +1,4 @@
-"""Commits by the hour: kept by the mirror, exact to the second, and theirs alone for a guest."""
+"""Commits by the hour: counted by the mirror, exact to the second; a guest sees those of visible tables."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,7 @@ START = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
 
 @pytest.fixture
 def tables():
-    """Two tables that were committed to every twenty minutes of a day."""
+    """Return two tables with a commit every twenty minutes of a day."""
     made = [make_table("sales.orders"), make_table("crm.customers")]
     for table in made:
         rows = [

@@ -41,7 +41,7 @@ def health_of(table: Table) -> str:
 
 @pytest.fixture
 def table_after_rewrite(lake) -> Table:
-    """One live file, two of older versions, and one that only got another deletion vector."""
+    """Return a table with a live file, two of older versions, and one with a replaced deletion vector."""
     new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
     append_commit(lake / "t", 1, [add("a"), add("b"), add("c", size=1000)])
     append_commit(lake / "t", 2, [remove_action("a", 9)])
@@ -122,7 +122,7 @@ def test_the_store_is_asked_once_an_hour_and_after_a_vacuum(lake, settings):
 
 
 class _EndlessClock(SystemClock):
-    """A clock that each look puts on by a minute."""
+    """A clock that advances by a minute at each reading."""
 
     looks = 0
 

@@ -17,7 +17,7 @@ def table(db):
 
 
 def define_commit(table, version, *, properties=None, schema=SCHEMA, features=None):
-    """A commit whose raw lines define the table, as a writer would leave it."""
+    """Return a commit whose raw lines define the table, as a writer would leave them."""
     lines = [{"commitInfo": {}}]
     if properties is not None:
         metadata = {"id": "x", "schemaString": json.dumps(schema), "configuration": properties}

@@ -1,4 +1,4 @@
-"""Tables below a root are found, all of them, in bounded time, whoever dies meanwhile."""
+"""A search finds every table below a root, in bounded time, even if a worker dies meanwhile."""
 
 import json
 import os
@@ -46,7 +46,7 @@ NAMING = "{path}"
 
 @pytest.fixture
 def lake(tmp_path, settings):
-    """Three tables and much that is none."""
+    """Create three tables, and many files and directories that are not tables."""
     settings.TABLE_ROOTS = [str(tmp_path)]
     root = tmp_path / "lake"
     for place in ("sales/orders", "sales/2026/returns", "crm"):
@@ -352,7 +352,7 @@ def test_a_repeated_search_that_rests_at_its_bound_goes_on_at_once(lake, setting
 
 
 def test_a_round_of_a_repeated_search_is_bounded(lake, settings, monkeypatch):
-    """Beyond so many bounds it goes on when its hours are over."""
+    """After the limit, the search continues when its interval is over."""
     settings.DISCOVER_MAX_DIRECTORIES = 1
     monkeypatch.setattr(discoveries, "MOST_BOUNDS", 2)
     discovery = request_repeated_search(lake)

@@ -134,7 +134,7 @@ def test_a_key_is_told_as_sql_that_holds_its_names_whatever_they_are(orders):
 
 @pytest.fixture
 def salaries(db):
-    """A table with a primary key that a maintainer of the orders may not see."""
+    """Return a table with a primary key that a maintainer of the orders may not see."""
     table = make_table("hr.salaries", schema=SCHEMA)
     declare_key(table, Key(kind="primary", columns=("customer_id",)), None)
     return table

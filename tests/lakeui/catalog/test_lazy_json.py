@@ -1,4 +1,4 @@
-"""A schema is decoded when it is asked for, and is otherwise as any JSON of a row."""
+"""A schema is decoded on first use, and otherwise behaves like any JSON of a row."""
 
 import pytest
 

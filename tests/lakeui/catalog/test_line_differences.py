@@ -1,4 +1,4 @@
-"""Added and removed lines between two lists, and how many of them are shown."""
+"""Lines added and removed between two lists, and the limit on those shown."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Texts of a valid commit, stored as a whole: the same as if each were cleaned."""
+"""Texts of a valid commit, stored as a whole: equal to those cleaned one by one."""
 
 import json
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def busy(table, hours, days=5, **fields):
-    """A commit at each of these hours on each of the days before now."""
+    """Create a commit at each of these hours on each of the last days."""
     base = Commit.objects.filter(table=table).count()
     made = [(day, hour) for day in range(1, days + 1) for hour in hours]
     for version, (day, hour) in enumerate(made, base):

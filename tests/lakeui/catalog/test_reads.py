@@ -1,4 +1,4 @@
-"""Reads that wait for a worker: the counted ones, and the users who may cancel them."""
+"""Reads that wait for a worker: which of them count, and who may cancel them."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A mirror that follows the commits of a cached table equals a fresh reading."""
+"""A mirror that follows the commits of a cached table equals a complete reading."""
 
 import os
 import random
@@ -52,7 +52,7 @@ def lake(tmp_path, settings) -> Path:
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch) -> list[int]:
-    """The versions that were read whole; nothing is held at first."""
+    """Return the versions that were read completely; the cache starts empty."""
     versions: list[int] = []
     write_anew = mirror._write_anew
 
@@ -66,7 +66,7 @@ def anew(monkeypatch) -> list[int]:
 
 
 def rebuild_rows(table: Table) -> list[list[object]]:
-    """What a rebuild would write; the mirror and what is held stay as they are."""
+    """Return the rows that a rebuild would write, without changing the mirror or the cache."""
     held, mirror.HELD_TABLES = mirror.HELD_TABLES, HeldTables()
     try:
         with transaction.atomic():
@@ -86,7 +86,7 @@ def refresh_and_compare(table: Table) -> None:
 
 @pytest.fixture
 def table(lake) -> Table:
-    """Files a to e, b with a vector, and x removed long ago and y lately."""
+    """Return a table with files a to e, b with a vector; x was removed long ago, and y recently."""
     new_table(lake / "t", configuration=KEEPS)
     marked = add("b", deletionVector=vector(1, 4))
     files = [
@@ -338,7 +338,7 @@ def test_any_history_is_followed_to_what_a_rebuild_says(lake, settings, monkeypa
 
 
 def live_of(rows: list[list[object]]) -> list[object]:
-    """A table, which no longer holds versions that only the mirror still has, and its live files."""
+    """Return a table whose log lost versions that the mirror still has, and its live files."""
     (fields,) = rows[0]
     assert isinstance(fields, dict)
     of_the_first = ("earliest_version", "begun_at")

@@ -1,4 +1,4 @@
-"""A table of two files with a genuinely aborted job, as the start of trials and reruns."""
+"""A table of two files with a genuinely aborted job, from which trials and reruns start."""
 
 import json
 
@@ -31,7 +31,7 @@ def create_aborted_job(
     theirs: str = DELETE,
     name: str = "sales.orders",
 ) -> Conflict:
-    """A job here that lost to a DELETE, by files, recorded as a worker records it."""
+    """Return a job that a DELETE aborted by files, recorded as a worker records it."""
     delta = DeltaTable(LocalStore(uri))
     write_first(delta.store, SCHEMA)
     write_commit(

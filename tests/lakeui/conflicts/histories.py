@@ -37,14 +37,14 @@ def remove(path, part="a"):
 
 
 def set_commit_text(table, version, *actions, **info):
-    """Give a version of the mirror its commit's text."""
+    """Set the text of a version's commit in the mirror."""
     lines = [json.dumps({"commitInfo": {"timestamp": 0, **info}})]
     raw = "\n".join([*lines, *(json.dumps(action) for action in actions)])
     Commit.objects.filter(table=table, version=version).update(raw=raw, raw_bytes=len(raw.encode()))
 
 
 def replayable(table, part="a", **later):
-    """Version 1 appends blindly to partition a; version 2, which read version 0, deletes from one."""
+    """Return a history: version 1 blindly appends to partition a; version 2, which read 0, deletes from one."""
     table.schema, table.partition_columns = SCHEMA, ["part"]
     table.save()
     set_commit_text(table, 0, operation="CREATE TABLE")

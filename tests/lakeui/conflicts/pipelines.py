@@ -22,7 +22,7 @@ ROWS = tuple(("a", x) for x in range(6))
 
 
 class Program:
-    """Writes to one table and keeps what its transactions met."""
+    """A program that writes to one table and records its transactions' events."""
 
     def __init__(self, place, name="sales.orders"):
         properties = {"delta.enableDeletionVectors": "true"}
@@ -35,7 +35,7 @@ class Program:
         return running.txn.commit(running.operation)
 
     def resolve_events(self):
-        """The events of a DELETE that another one overlapped with in the same file."""
+        """Return the events of a DELETE that overlapped with another one in the same file."""
         running = run(c.Delete(2, c.Range(0, 2)), self.lake, stats=False)
         self.do(c.Delete(3, c.Range(4, 5)))
         version = running.txn.commit("DELETE")
@@ -48,7 +48,7 @@ class Program:
         ]
 
     def abort_events(self):
-        """The events of a DELETE of rows that an UPDATE changed first."""
+        """Return the events of a DELETE of rows that an UPDATE changed first."""
         running = run(c.Delete(4, c.Range(3, 4)), self.lake, stats=False)
         self.do(c.Update(5, c.Range(3, 4), x=99))
         with pytest.raises(ConflictError) as raised:
@@ -75,7 +75,7 @@ class Program:
 
 
 def plain(facts):
-    """As JSON brings it."""
+    """Return the event as JSON carries it."""
     return json.loads(json.dumps(facts))
 
 
@@ -84,7 +84,7 @@ def batch(*events, **more):
 
 
 def take(events):
-    """Keep events as the REST address does, as sent by a service account."""
+    """Store events as the REST address does, as sent by a service account."""
     robot, _ = User.objects.get_or_create(username="nightly-robot")
     client = APIClient()
     client.force_login(robot)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def conflict():
-    """price-fixer's UPDATE, with the files of both sides on record, and its second try."""
+    """Return the conflict of price-fixer's UPDATE, with the files of both sides and its second attempt."""
     table = make_table(version=4799)
     make_commit(table, 4797, "DELETE", predicate="customer_id IN (81204)", files_removed=7)
     job = make_job(

@@ -20,7 +20,7 @@ PAIRS = (("UPDATE", "DELETE"), ("MERGE", ""), ("OPTIMIZE", "MERGE"))
 
 @pytest.fixture
 def tables():
-    """Two tables that met every five hours for four days, in each way and by each pair."""
+    """Return two tables with conflicts every five hours for four days, of each kind and pair."""
     made = [make_table("sales.orders"), make_table("sales.items")]
     for n in range(20):
         current, winner = PAIRS[n % 3]

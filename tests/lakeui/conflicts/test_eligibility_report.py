@@ -29,7 +29,7 @@ def table():
 
 
 def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
-    """What is said of one loss to version 5."""
+    """Return the report's verdict on one loss to version 5."""
     parameters, engine = loss.pop("winner_parameters", {}), loss.pop("engine", "lakeui/1.4")
     make_commit(
         table, 5, winner, predicate=theirs, operation_parameters=parameters, engine_info=engine
@@ -273,7 +273,7 @@ def test_a_clustered_table_needs_deletion_vectors_as_every_other_does(table):
 
 
 def test_a_subquery_over_the_table_itself_is_no_source_of_a_merge(table):
-    """A MERGE whose source reads its target is decided by files too."""
+    """A MERGE whose source reads its target is also decided by files."""
     Table.objects.filter(pk=table.pk).update(name="sales.b")
     table.refresh_from_db()
     writes(table, ("DELETE", "order_id IN (SELECT order_id FROM sales.b)", 2))

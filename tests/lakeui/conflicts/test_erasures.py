@@ -16,7 +16,7 @@ HERE = "part = 'a'"
 
 
 def history(part="a"):
-    """v1 appends to partition a while v2, which read v0, deletes from one."""
+    """Create a history in which v1 appends to partition a while v2, which read v0, deletes from one."""
     table = make_table(version=2)
     soon = timezone.now() - timedelta(minutes=10)
     for version, operation in enumerate(("CREATE TABLE", "WRITE", "DELETE")):

@@ -1,4 +1,4 @@
-"""A table is dropped and another made in its place: its versions are nobody's from before."""
+"""A table is dropped and another one created in its place: records of the former do not show its versions."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ SINCE = FORMERLY + timedelta(days=7)
 
 
 def write(place, at, table_id):
-    """Three versions, a minute apart."""
+    """Write three versions, a minute apart."""
     shutil.rmtree(place, ignore_errors=True)
     for version in range(3):
         moment = int((at + timedelta(minutes=version)).timestamp() * 1000)
@@ -55,7 +55,7 @@ def table(tmp_path, settings):
 
 @pytest.fixture
 def job(table):
-    """It made version 1."""
+    """Return the job that made version 1."""
     ended = FORMERLY + timedelta(minutes=1, seconds=2)
     job = Job.objects.create(
         table=table, kind="append", state=Job.State.SUCCEEDED, committed_version=1,
@@ -70,7 +70,7 @@ def job(table):
 
 @pytest.fixture
 def conflicts(table, job):
-    """One that version 1 aborted, of whose transaction nothing is on record, and one that it passed."""
+    """Return a conflict with version 1 whose transaction is not recorded, and one that version 1 passed."""
     told = {"winning_version": 1, "read_version": 0, "winner_operation": "WRITE", "facts": {}}
     at = FORMERLY + timedelta(minutes=1, seconds=5)
     aborted = make_conflict(table, occurred_at=at, **told)
@@ -79,7 +79,7 @@ def conflicts(table, job):
 
 
 def describe_history(table, conflict):
-    """What is said to be of version 1, and of the conflict's other side."""
+    """Return the descriptions of version 1 and of the conflict's other side."""
     table.refresh_from_db()
     conflict.refresh_from_db()
     reader = make_user("reader", Role.VIEWER)

@@ -94,14 +94,14 @@ def cells_of(table: Table) -> dict[tuple[str, str], Verdict]:
 
 
 def choose_worst(verdicts: set[Verdict]) -> Verdict:
-    """Of several pairs the worst; that an append is exempt is one way never to conflict."""
+    """Return the worst verdict of several pairs; an exempt append counts as no conflict."""
     order = (Verdict.ALWAYS, Verdict.SAME_FILES, Verdict.SAME_ROW)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.NEVER)
 
 
 @pytest.mark.parametrize(("layout", "level"), SETTINGS)
 def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
-    """The outlook, the SQL box and a transaction of the swim-lane that runs ask one `JobSide`."""
+    """The outlook, the SQL box and a running transaction of the swim-lane ask the same `JobSide`."""
     table = Table(name="t", **fields_of(layout, level))
     cells = cells_of(table)
     for current, winner in product(GROUPS, GROUPS):
@@ -207,7 +207,7 @@ def test_losses_are_said_to_pass_by_rows_only_where_the_matrix_does(clustered, t
 @pytest.mark.django_db
 @pytest.mark.parametrize(("blind", "verdict"), [(True, "passes"), (None, "undecidable")])
 def test_a_winner_that_the_mirror_does_not_keep_is_known_by_its_name(blind, verdict):
-    """A write that is not known to be blind may have overwritten anything."""
+    """A write that is not known to be blind may have overwritten any row."""
     table = make_table(deletion_vectors=False, row_level_eligible=False)
     make_conflict(
         table, winning_version=4000, winner_operation="WRITE", current_operation="DELETE",

@@ -95,7 +95,7 @@ def test_a_condition_of_subqueries_alone_opens_every_file(statement):
 
 
 def test_a_merge_is_understood_by_its_own_aliases():
-    """The source is called as targets usually are."""
+    """The source has an alias that targets usually have."""
     swapped = parse_operation(
         "MERGE INTO sales AS target USING x AS t ON target.id = t.id AND t.id < 3"
         " WHEN MATCHED THEN DELETE"

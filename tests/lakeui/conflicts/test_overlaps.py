@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def table():
-    """v10 is a MERGE that read v6: it met a blind append, another MERGE and a ZORDER."""
+    """Return a table whose v10, a MERGE that read v6, overlapped with a blind append, a MERGE and a ZORDER."""
     made = make_table(version=12)
     now = timezone.now()
     for version, operation, read in (
@@ -174,7 +174,7 @@ def test_a_page_of_commits_knows_which_of_them_are_out_of_order(table, django_as
 
 
 def place_in_window(table):
-    """The replayable history of `histories`, with the columns that a mirror writes beside it."""
+    """Return the replayable history of `histories`, with the columns that a mirror adds."""
     table.commits.update(committed_at=timezone.now(), changes_data=True)
     table.commits.filter(version=1).update(is_blind_append=True, files_added=1, read_version=0)
     table.commits.filter(version=2).update(read_version=0)

@@ -25,7 +25,7 @@ NEW = (
 
 
 def spread(text, width=60):
-    """As a terminal or a logger breaks it, between words only."""
+    """Break the text between words, as a terminal or a logger does."""
     lines, line = [], ""
     for word in text.replace("\n", " ").split(" "):
         if line and len(line) + len(word) > width:

@@ -1,4 +1,4 @@
-"""Conflict errors as people paste them: by writer, by wrapping, whole and cut."""
+"""Conflict errors as people paste them: by writer, by wrapping, complete and truncated."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A table taken off the list leaves nothing here, and its files where they are."""
+"""Unregistering a table removes every record of it, but none of its files."""
 
 import json
 from io import StringIO

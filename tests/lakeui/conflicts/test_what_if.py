@@ -144,7 +144,7 @@ def test_the_matrix_is_that_of_the_tables_own_level_and_features():
 
 
 def strictly(table, **info):
-    """The delete of version 2 as a writer that recorded its level left it."""
+    """Return the DELETE of version 2 as a writer that recorded its level would leave it."""
     return replayable(table, isolationLevel="Serializable", **info)
 
 
@@ -205,7 +205,7 @@ def test_what_counts_appends_at_every_level_is_not_spared_by_the_relaxed_one(tab
 
 
 def test_a_compaction_is_traced_where_vectors_are_on_and_files_decide(table):
-    """A partitioned table with deletion vectors: version 2 passed an OPTIMIZE, by tracing its rows."""
+    """The table is partitioned with deletion vectors: version 2 passed an OPTIMIZE by tracing its rows."""
     table.deletion_vectors, table.row_level_eligible = True, False
     table.save()
     set_commit_text(

@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 class Ahead:
-    """A clock that is ahead until it is set right."""
+    """A clock that is ahead until it is corrected."""
 
     by = timedelta()
     pauses = 0
@@ -32,7 +32,7 @@ class Ahead:
 
 
 class Recorded(Beat):
-    """Notes what it would send."""
+    """A scheduler that records the tasks it would send."""
 
     def __init__(self, app, clock):
         self.sent, self.clock = [], clock
@@ -59,7 +59,7 @@ def clock():
 
 
 def turns(beat, many=200):
-    """Which tasks are asked for in so many turns."""
+    """Return the tasks that are sent in a number of turns."""
     for _ in range(many):
         beat.tick()
     told, beat.sent = set(beat.sent), []

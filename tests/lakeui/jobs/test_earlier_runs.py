@@ -1,4 +1,4 @@
-"""A run beside the last runs of the same statement."""
+"""A run compared with the last runs of the same statement."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def table(db):
 
 
 def run_of(table, hours_ago, *, queue=1, steps=(10, 40), lost=0, **more):
-    """A run that took `queue`, then what a lost attempt took, then its two steps."""
+    """Create a run from its time in the queue, the time of a lost attempt, and its two steps."""
     asked = NOW - timedelta(hours=hours_ago)
     began = asked + timedelta(seconds=queue)
     end = began + timedelta(seconds=lost + sum(steps))
@@ -154,7 +154,7 @@ def test_a_run_that_did_not_succeed_is_slower_or_not_compared(table, state):
 
 
 def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
-    """1.4507 s are 1.4 s cut off and 1.5 s rounded: one rule for all."""
+    """1.4507 s is 1.4 s truncated and 1.5 s rounded: both places must use one rule."""
     job = run_of(table, 1)
     began = job.started_at.replace(microsecond=900)
     job.attempt_rows.update(started_at=began, finished_at=began + timedelta(microseconds=1_450_700))

@@ -200,7 +200,7 @@ def test_a_committing_job_goes_on_to_commit_when_it_is_asked_to_stop(table, main
 
 
 def lose_worker(job: Job) -> Job:
-    """Its worker committed, or was about to, and fell silent; the sweeper queued it again."""
+    """Simulate a worker that fell silent before or after its commit; the sweeper queued the job again."""
     lease = leases.claim(job.pk, "light@gone")
     assert lease is not None
     leases.record(lease, base_version=4)
@@ -420,7 +420,7 @@ def test_a_job_that_waits_long_is_sent_again_ever_less_often(table, asked_s, sen
 
 
 def test_the_own_name_of_a_statement_is_free_whoever_else_has_it(table, maintainer):
-    """A common table or an alias may have it too; the other table is never read."""
+    """A common table expression or an alias may also have the name; the other table is never read."""
     for name in ("t", "x", "s", "c"):
         Table.objects.create(name=name, uri=str(Path(table.uri).parent / name))
     for form, own in product(FORMS | SHADOWS, ("t", "sales.orders")):

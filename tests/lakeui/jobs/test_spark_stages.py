@@ -1,4 +1,4 @@
-"""Spark's stages as they are kept in the row of a step, and read again."""
+"""Spark's stages, as stored in the row of a step and read again."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Ticking:
-    """A clock on which each look takes a while."""
+    """A clock that advances at each reading."""
 
     def __init__(self, step_s):
         self._now_s, self._step_s = 0.0, step_s
@@ -29,7 +29,7 @@ class Ticking:
 
 
 def create_waiting_jobs(lake, count):
-    """Jobs that were never sent, the oldest first."""
+    """Create jobs that were never sent, the oldest first."""
     table = Table.objects.create(name="sales.orders", uri=str(lake / "orders"))
     job = request_job(table=table, kind="optimize", parameters={}, requested_by=None)
     Job.objects.filter(pk=job.pk).update(sent_at=timezone.now())

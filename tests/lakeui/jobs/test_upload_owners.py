@@ -1,4 +1,4 @@
-"""An uploaded file is for whoever sent it, when a job is asked for and again when it runs."""
+"""Only its sender may use an uploaded file: checked on request, and again when the job runs."""
 
 import uuid
 from pathlib import Path

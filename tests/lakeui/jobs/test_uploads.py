@@ -1,4 +1,4 @@
-"""Uploads are kept under their root with harmless names, and nothing else is."""
+"""Uploads are stored under their root with harmless names, and nothing else is."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""A child of the stack is restarted when it dies, and leaves nothing behind when it ends."""
+"""A child of the stack is restarted after it dies, and leaves nothing behind when it ends."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ THREADS_WITHOUT_THE_FIRST = (
 
 
 class HandClock:
-    """Time that passes when told to."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -127,7 +127,7 @@ def test_what_is_written_to_a_child_reaches_it(child_of):
 
 @pytest.fixture
 def orphan(tmp_path):
-    """Starts a process as a stack of this directory would; what it prints first is its answer."""
+    """Start a process as a stack of this directory would; return the first line that it prints."""
     started = []
 
     def start(code: str, **environment: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The demo goes step by step, and goes on where it stopped."""
+"""The demo runs step by step, and continues where it stopped."""
 
 import pytest
 from django.contrib.auth.models import User

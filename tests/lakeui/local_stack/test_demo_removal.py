@@ -1,4 +1,4 @@
-"""Removal of the demo: everything of its own, and nothing else."""
+"""Removal of the demo: everything that belongs to it, and nothing else."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ NAMES = {step.table for step in STEPS}
 
 @pytest.fixture
 def demo(tmp_path, settings, monkeypatch):
-    """A finished demo, whose tables have a file each."""
+    """Create a finished demo whose tables have one file each."""
     monkeypatch.setattr("lakeui.local_stack.demo_data.ORDERS_A_DAY", 20)
     settings.LAKE_HOME, settings.DEMO_HOME = tmp_path / "lake", tmp_path / "demo"
     settings.TABLE_ROOTS = [str(settings.LAKE_HOME)]

@@ -1,4 +1,4 @@
-"""`manage.py doctor` with the real things failing, and the remedies of where it is."""
+"""`manage.py doctor` with services that really fail, and the remedies for each place."""
 
 import json
 import os
@@ -28,7 +28,7 @@ NAMES = [name for name, _, _ in checkup._CHECKS]
 
 
 class OtherClock(SystemClock):
-    """The machine's clock, so many seconds ahead."""
+    """The machine's clock, a number of seconds ahead."""
 
     def __init__(self, ahead_s):
         self._ahead_ms = ahead_s * 1000
@@ -254,7 +254,7 @@ def run_server(status, seen):
             self.end_headers()
 
         def log_message(self, *args):
-            """Says nothing."""
+            """Write no log."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""The stack's directory: made once, private, with a key of its own."""
+"""The stack's directory: created once, private, with its own secret key."""
 
 import os
 import sqlite3

@@ -19,7 +19,7 @@ from workers import jobs
 
 @pytest.fixture
 def orders(tmp_path, settings) -> Table:
-    """A registered table of one version."""
+    """Return a registered table of one version."""
     settings.TABLE_ROOTS = [str(tmp_path)]
     new_table(tmp_path / "orders")
     return register_table(str(tmp_path / "orders"), "sales.orders")
@@ -31,7 +31,7 @@ def _set_note(table: Table, note: str) -> Job:
 
 
 def _read_mirror(table: Table) -> list[object]:
-    """What the mirror has of the log, without its own keys and times."""
+    """Return the mirror of the log, without generated keys and times."""
     commits = [
         field.attname
         for field in Commit._meta.concrete_fields
@@ -47,7 +47,7 @@ def _read_mirror(table: Table) -> list[object]:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_job_that_committed_after_the_backup_is_not_done_twice(orders, tmp_path):
-    """The mirror of a database that was put back catches up with the log, and so do its jobs."""
+    """After a restore, the database's mirror and jobs catch up with the log."""
     if connection.vendor != "sqlite":
         pytest.skip("pg_dump makes the backup there")
     before, late = _set_note(orders, "before"), _set_note(orders, "late")

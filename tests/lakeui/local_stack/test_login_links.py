@@ -1,4 +1,4 @@
-"""A login link signs its user in, once, and not for long."""
+"""A login link signs its user in once, within a short time."""
 
 from datetime import timedelta
 

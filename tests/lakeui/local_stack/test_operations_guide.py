@@ -67,7 +67,7 @@ def test_every_code_in_the_guide_is_one():
 
 
 def test_every_web_server_hands_on_the_address_of_its_own_peer_and_can_be_stopped():
-    """uvicorn believes X-Forwarded-For from loopback, and waits for streams, unless told not to."""
+    """By default, uvicorn trusts X-Forwarded-For from loopback and waits for streams."""
     stack = (" ".join(map(str, one.command)) for one in programs(8000, spark=False, demo=False))
     commands = [
         line

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("up")]  # one st
 
 
 class Up:
-    """A running stack, without Spark unless it is asked for."""
+    """A running stack, without Spark unless requested."""
 
     def __init__(self, home: Path, *options: str) -> None:
         self.home, self.port, self.options = home, port_for_later(), options
@@ -48,7 +48,7 @@ class Up:
             return False
 
     def children(self) -> dict[int, str]:
-        """The processes below it, by their sessions: each child leads one."""
+        """Return the child processes by their sessions: each child leads one."""
         parents = {pid: _parent_of(pid) for pid in _pids()}
         leaders = [pid for pid, parent in parents.items() if parent == self.process.pid]
         return {pid: _command_of(pid) for pid in _pids() if _session_of(pid) in leaders}
@@ -74,7 +74,7 @@ def stack(tmp_path_factory) -> Iterator[Up]:
 
 @pytest.fixture
 def stack_up(stack) -> Up:
-    """It answers, and has said all that it says as it starts."""
+    """Wait until the stack answers and has printed all its startup messages."""
     if stack.process.poll() is not None:
         stack.process = stack.start()
     wait_until(lambda: "Press Ctrl-C" in stack.log.read_text(), "the last line of the start", 60)
@@ -135,13 +135,13 @@ def test_interrupting_the_start_prints_no_traceback(tmp_path):
 
 
 def open_to_others(home: Path) -> list[Path]:
-    """Of what the stack keeps, tables left out: they may be for others."""
+    """Return the stack's files that others can read, except tables, which may be shared."""
     kept = (path for path in home.rglob("*") if "lake" not in path.relative_to(home).parts)
     return [path for path in kept if path.stat().st_mode & 0o077]
 
 
 def sign_in(up: Up, forwarded: str) -> int:
-    """The answer to a wrong password, sent with an address that the client made up."""
+    """Return the answer to a wrong password, sent with a client address made up by the client."""
     address = f"http://127.0.0.1:{up.port}/login/"
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     page = browser.open(address, timeout=10).read().decode()

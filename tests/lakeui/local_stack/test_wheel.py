@@ -1,4 +1,4 @@
-"""The wheel is the product: it runs in an empty directory, with nothing of the checkout.
+"""The wheel is the product: it runs in an empty directory, without the checkout.
 
 It is built from the files alone that the Dockerfile copies.
 """

@@ -29,7 +29,7 @@ START_MS = 1_760_000_000_000
 
 
 def first_commit(table_id, protocol=PROTOCOL, **configuration):
-    """Version 0 as a client writes it into the log."""
+    """Return version 0 as a client writes it into the log."""
     properties = {
         "delta.enableInCommitTimestamps": "true",
         "io.unitycatalog.tableId": str(table_id),
@@ -47,13 +47,13 @@ def first_commit(table_id, protocol=PROTOCOL, **configuration):
 
 
 def set_property(table_id, name, value, version=1):
-    """A commit that sets a table property."""
+    """Return a commit that sets a table property."""
     metadata = first_commit(table_id, **{name: value}).splitlines()[2]
     return lines(version) + metadata + b"\n"
 
 
 def lines(version, *actions, operation="WRITE", **info):
-    """The bytes of a commit."""
+    """Return the bytes of a commit."""
     commit_info = {
         "timestamp": START_MS + version,
         "inCommitTimestamp": START_MS + version,
@@ -103,7 +103,7 @@ def stage(store, version, data=None, name=None, **facts):
 
 
 def make_managed(by, name="orders"):
-    """A managed table `lake.sales.orders` with version 0 in its log."""
+    """Create a managed table `lake.sales.orders` with version 0 in its log."""
     catalog = ManagedCatalog.objects.filter(name="lake").first() or create_catalog("lake", by)
     schema = ManagedSchema.objects.filter(catalog=catalog).first()
     reserved = reserve_table(schema or create_schema(catalog, "sales", by), name, by)
@@ -114,7 +114,7 @@ def make_managed(by, name="orders"):
 
 
 def propose(managed, commit, user=None, client="test/1"):
-    """Propose a commit as the web process does; return whether it was read anew."""
+    """Propose a commit as the web process does; return False if it was a version already."""
     origin = CommitOrigin(user.pk if user else None, "", client)
     proposal = check_proposal(managed, commit, origin, open_location(managed))
     if proposal is not None:

@@ -41,7 +41,7 @@ def rewrite(version, old, new, condition=None, **info):
 
 
 def lose(table, user, version, data):
-    """Propose a commit whose version is taken; return its attempt as the round leaves it."""
+    """Propose a commit whose version is taken; return its attempt after the next round."""
     commit = stage(open_location(table), version, data)
     with pytest.raises(VersionTakenError):
         propose(table, commit, user, SAIL)

@@ -21,7 +21,7 @@ _TRACED = {ratification.__file__, transaction.__file__}
 
 
 def _propose_until(point, table, commit):
-    """Propose a commit in a process of its own, which is killed at a line; return its id."""
+    """Propose a commit in a separate process, which is killed at a line; return the commit's id."""
     child = os.fork()
     if child:
         return child
@@ -49,7 +49,7 @@ def _propose_until(point, table, commit):
 
 
 def _has(table, commit):
-    """Propose a commit again as its client does after a lost answer; return if it is a version."""
+    """Propose a commit again, as its client does after a lost answer; return whether it is a version."""
     try:
         propose(table, commit)
     except VersionTakenError:

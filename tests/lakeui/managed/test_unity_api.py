@@ -111,7 +111,7 @@ def person(name, role=None):
 
 
 def open_catalog(agent="sail/0.7.2"):
-    """A client of an admin, in a catalog with one schema."""
+    """Return an admin's client, in a catalog with one schema."""
     client = UnityClient(person("root", "admin"), agent=agent)
     client.call("POST", "catalogs", {"name": "lake"})
     client.call("POST", "schemas", {"catalog_name": "lake", "name": "sales"})

@@ -17,7 +17,7 @@ SPECIFICATION = os.environ.get("OPENLINEAGE_SPEC", "")  # a directory that holds
 
 
 def facets_of(event):
-    """Every facet of an event, each with where it is."""
+    """Yield every facet of an event with its location."""
     places = [("run", event["run"]), ("job", event["job"])]
     places += [(kind, found) for kind in ("inputs", "outputs") for found in event[kind]]
     for place, found in places:
@@ -27,7 +27,7 @@ def facets_of(event):
 
 
 def check_types(event):
-    """Each part makes the class that the client has for it: nothing missing, nothing unknown."""
+    """Check that each part fits the client's class: nothing is missing or unknown."""
     run, job = event["run"], event["job"]
     event_v2.RunEvent(
         eventTime=event["eventTime"],
@@ -48,7 +48,7 @@ def check_types(event):
 
 
 def check_schema(event):
-    """Against the documents that the event and each facet name."""
+    """Check the event against the documents that it and each facet name."""
     for url, said in [
         (event["schemaURL"], event),
         *((f["_schemaURL"], f) for _, f in facets_of(event)),
@@ -73,7 +73,7 @@ def _kinds():
 
 @cache
 def _document(url):
-    """The document at an address: from the directory, where one is named.
+    """Return the document at an address, from the directory if one is named.
 
     Raises:
         OSError: it cannot be reached.
@@ -89,7 +89,7 @@ def _document(url):
 
 
 def first_document():
-    """Fetch one.
+    """Fetch the specification's own document.
 
     Raises:
         OSError: it cannot be reached.

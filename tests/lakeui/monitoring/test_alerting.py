@@ -79,7 +79,7 @@ def rule_on(channel, condition, **fields):
 
 
 def create_failed_job(table, at=NOON, **fields):
-    """A failed job of a statement of its own."""
+    """Create a failed job with a statement of its own."""
     return make_job(
         table,
         statement=f"OPTIMIZE sales.part{next(NUMBERS)}",

@@ -132,7 +132,7 @@ CASES: dict[Condition, Callable] = {
 
 
 def page_text(client: Client, path: str) -> str:
-    """The page's words, without markup."""
+    """Return the page's words, without markup."""
     text = re.sub(r"<[^>]+>", "", client.get(path).content.decode())
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 

@@ -28,7 +28,7 @@ SECRETS = [
 
 @pytest.fixture
 def lines():
-    """What a logger of that configuration writes, as JSON."""
+    """Yield the lines that a logger of this configuration writes, as JSON."""
     stream = io.StringIO()
     config = configure("INFO", as_json=True)
     config["handlers"]["console"]["stream"] = stream

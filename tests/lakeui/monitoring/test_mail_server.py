@@ -39,7 +39,7 @@ def local_mail_settings(settings):
 
 
 class Dripping:
-    """A server that answers as it should up to a word, and from then on a byte at a time."""
+    """A server that answers normally up to a word, and then one byte at a time."""
 
     def __init__(self, word, first=b"2"):
         self._word, self._first, self._over = word, first, threading.Event()
@@ -128,7 +128,7 @@ def test_a_conversation_leaves_no_thread_and_no_line_behind(channel, settings):
 
 
 class Handler:
-    """Takes every message, and no sender of evil.example."""
+    """A handler that accepts every message, except from senders at evil.example."""
 
     def __init__(self):
         self.kept = []

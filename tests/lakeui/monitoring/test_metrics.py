@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def samples():
-    """{name: {labels in order of their names: value}}."""
+    """Return {name: {labels in order of their names: value}}."""
     values = {}
     for family in text_string_to_metric_families(exposition().decode()):
         for sample in family.samples:
@@ -193,7 +193,7 @@ def test_jobs_are_counted_by_how_long_they_waited_and_ran():
 
 
 def test_names_are_as_promtool_wants_them():
-    """Its rules: base units, help, and suffixes that belong to a type."""
+    """promtool requires base units, a help text, and suffixes that match the type."""
     list_exported_metrics()
     faults = []
     for family in text_string_to_metric_families(exposition().decode()):

@@ -22,7 +22,7 @@ def two_hours_ago():
 
 @pytest.fixture
 def lake(two_hours_ago):
-    """One table that changed and lost, one that only lost, one whose job failed, one that sleeps."""
+    """Create tables: one changed and lost, one only lost, one has a failed job, and one is idle."""
     recent, old = two_hours_ago + timedelta(hours=1), two_hours_ago - timedelta(days=3)
     names = {"sales.orders": recent, "sales.returns": old, "crm.customers": None, "crm.old": old}
     made = {name: make_table(name, last_commit_at=at) for name, at in names.items()}

@@ -25,7 +25,7 @@ def table_of(**fields):
 
 
 def outlook(table, kind, parameters=None, *, landed=None, **commit):
-    """Of a job that read version 4, after a version 5."""
+    """Return the outlook of a job that read version 4, after a version 5."""
     if landed is not None:
         make_commit(table, 5, landed, **commit)
     job = make_job(table, kind=kind, parameters=parameters or {}, state=Job.State.RUNNING)
@@ -135,7 +135,7 @@ def test_what_is_on_record_of_a_pair_stands_beside_the_forecast():
 
 @pytest.mark.parametrize(("part", "verdict"), [("b", Verdict.NEVER), ("a", Verdict.SAME_FILES)])
 def test_the_files_of_a_version_prove_that_a_job_passes_it(part, verdict):
-    """A MERGE says nothing of its rows; its files lie in partition a."""
+    """The MERGE does not record its rows, but its files lie in partition a."""
     table = replayable(small_table(isolation_level="Serializable"), operation="MERGE")
     table.commits.filter(version=2).update(operation="MERGE")
     job = make_job(

@@ -1,4 +1,4 @@
-"""Web processes count together in Redis, and go on without it."""
+"""Web processes share counters in Redis, and continue without it."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,7 +30,7 @@ def cache(redis_url):
 
 
 def try_request(cache, rate="3/min"):
-    """Another web process's look at a request, and whether it lets it in."""
+    """Return another web process's throttle, and whether it admits a request."""
 
     class Throttle(AnonymousThrottle):
         def get_rate(self):

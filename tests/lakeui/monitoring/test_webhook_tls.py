@@ -17,7 +17,7 @@ from lakeui.monitoring.alerting.webhooks import DeliveryError, post, webhook_at
 
 @pytest.fixture
 def certificate(tmp_path):
-    """One that it signed itself, of a host that is not this one."""
+    """Create a self-signed certificate for another host."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "other.example")])
     now = datetime.now(UTC)
@@ -50,7 +50,7 @@ def server(certificate):
             self.end_headers()
 
         def log_message(self, *args):
-            """Says nothing."""
+            """Write no log."""
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Webhook:
-    """Answers with the statuses in turn, the last one again and again."""
+    """A webhook that answers with the given statuses in turn, and repeats the last one."""
 
     url: str = ""
     statuses: list[int] = field(default_factory=lambda: [200])
@@ -40,7 +40,7 @@ def run_webhook() -> Iterator[Webhook]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     webhook.url = f"http://127.0.0.1:{server.server_port}/hook/a-secret-path"
@@ -56,7 +56,7 @@ def run_webhook() -> Iterator[Webhook]:
 
 @contextmanager
 def run_hanging_webhook(drip: bytes = b"") -> Iterator[str]:
-    """Takes every line and never answers whole: nothing, or one piece again and again."""
+    """Run a server that accepts each line and never completes an answer: silent, or repeating one piece."""
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 

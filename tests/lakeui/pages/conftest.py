@@ -52,7 +52,7 @@ PAGES = {
 
 
 class SmallLake:
-    """One table of a few versions, with what can hang on it; three people who look at it."""
+    """One table of a few versions, with every kind of record, and three people who look at it."""
 
     def __init__(self, name="sales.orders"):
         now = timezone.now()

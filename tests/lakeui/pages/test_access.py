@@ -56,7 +56,7 @@ def test_whoever_is_not_signed_in_is_sent_to_sign_in(lake):
 
 
 def _statuses(client, lake, names):
-    """The pages by what they answer."""
+    """Return the pages by the status of their answer."""
     answers = {}
     for name in names:
         answers.setdefault(client.get(lake.paths()[name]).status_code, []).append(name)
@@ -118,7 +118,7 @@ def test_acts_on_a_job_are_not_done_by_a_link(client_for, lake):
 
 @pytest.fixture
 def busy_lake(lake, people):
-    """With what leads people on: attention items with a next step, a plan, a loss of a scheduled job."""
+    """Add records with links: attention items with a next step, a plan, and a scheduled job's loss."""
     make_table("web.events", file_count=100, small_file_count=80)
     schedule = create_schedule(
         table=lake.table, name="nightly", cron="0 3 * * *", owner=people["owner"], sql="OPTIMIZE t"

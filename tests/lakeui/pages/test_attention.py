@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def body_of(client, path="/attention/"):
-    """The page's words, without markup."""
+    """Return the page's words, without markup."""
     text = re.sub(r"<[^>]+>", " ", client.get(path).content.decode())
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 

@@ -14,7 +14,7 @@ NOW = timezone.now()
 
 @pytest.fixture
 def costs(lake):
-    """Beside the small lake's own loss: one by partition, one resolved, one reported, one two days ago."""
+    """Add losses to the small lake: one by partition, one resolved, one reported, one two days ago."""
     Conflict.objects.all().delete()
     table = make_table("sales.order_items")
     common = {"facts": {}, "current_operation": "MERGE", "winner_operation": "DELETE"}

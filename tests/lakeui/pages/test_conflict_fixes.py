@@ -1,4 +1,4 @@
-"""An aborted job on the page of its conflict: its fixes tried, the job run again in place, the numbers in words."""
+"""An aborted job on the page of its conflict: fixes are tried, the job is rerun, and costs are in words."""
 
 from dataclasses import asdict, replace
 

@@ -56,7 +56,7 @@ SAID = {
 
 @pytest.fixture
 def conflict_with_decision(lake):
-    """The small lake's conflict with how it was decided."""
+    """Return the small lake's conflict with its decision."""
     lake.conflict.facts |= {"decision": asdict(story_decision())}
     lake.conflict.save()
     return lake.conflict
@@ -290,7 +290,7 @@ def test_a_file_that_passed_is_named_only_where_it_cannot_be_taken_for_one_that_
 
 
 def test_a_file_of_both_that_no_check_reached_is_not_said_to_have_passed():
-    """As two writes of one partition touch: what one rewrites the other does too."""
+    """Two writes of one partition touch the same files, because each rewrites what the other does."""
     rewritten = tuple(SideFile(f"part-00000-1{n}", "changed", "DE", "DE") for n in range(2))
     added = tuple(SideFile(f"part-00000-2{n}", "added", "DE", "DE") for n in range(2))
     ours = tuple(replace(file, did="matched") for file in added)
@@ -309,7 +309,7 @@ def test_a_file_of_both_that_no_check_reached_is_not_said_to_have_passed():
 
 
 def test_names_of_files_under_a_strip_do_not_lie_on_each_other():
-    """Files of one write begin alike, so that several share a label, which is long."""
+    """Files of one write have names with the same beginning, so several share a long label."""
     ours = tuple(SideFile(f"part-00000-109c{n}", "changed", "DE", "DE") for n in range(4))
     theirs = tuple(SideFile(f"part-00000-156c{n}", "changed", "DE", "DE") for n in range(4))
     passed = tuple(SharedFile(file.path, "changed", 1, 1, 0, 0, 9) for file in ours)

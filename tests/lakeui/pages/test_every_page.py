@@ -60,7 +60,7 @@ TWIN_QUERIES = {"overview": 54, "attention": 26, "monitoring": 38}
 
 
 class _Markup(HTMLParser):
-    """Collects what a strict policy would block, what ends its paragraph, skipped levels, and ids."""
+    """A parser that collects violations of the policy, broken paragraphs, skipped levels, and ids."""
 
     BLOCKS = frozenset(["details", "div", "dl", "form", "ol", "p", "pre", "section", "table", "ul"])
 
@@ -124,7 +124,7 @@ def test_a_notice_of_a_table_holds_its_button(client_for, lake, state):
 
 
 def _count_queries(client, addresses):
-    """The queries of each address, once what is prepared by a first request is there."""
+    """Count the queries of each address, after its first request has filled the caches."""
     counted = {}
     for name, address in addresses.items():
         client.get(address)
@@ -273,7 +273,7 @@ _GIVEN = {"pk": "table", "older": 1, "newer": 3, "version": 3}
 
 
 def _address(lake, route):
-    """A page's address in the small lake."""
+    """Return a page's address in the small lake."""
     keys = {"job": lake.job.pk, "conflict": lake.conflict.pk}
     if route.name == "table-upload-preview":
         file = SimpleUploadedFile("rows.csv", b"id\n1\n")
@@ -340,7 +340,7 @@ def test_every_list_exports_what_is_filtered_without_a_cap(client_for, lake, nam
 
 
 def _rows_of(client, name, path):
-    """How many the page says there are, where it pages; else how many its export must have."""
+    """Return the row count that a paged list states, or else the number of rows its export must have."""
     body = client.get(path).content.decode()
     shown = re.search(r"\d+ to \d+ of (\d+)", body)
     if shown:

@@ -22,7 +22,7 @@ TEXT = (
 
 @pytest.fixture
 def text(lake):
-    """An error that version 2 of the small lake caused, with what the mirror knows of it."""
+    """Return an error that version 2 of the small lake caused, with the mirror's facts."""
     commit = lake.table.commits.get(version=2)
     metrics = {"numTargetRowsInserted": "18204"}
     lake.table.commits.filter(version=2).update(operation_metrics=metrics, files_added=14)

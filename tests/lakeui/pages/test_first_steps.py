@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def first():
-    """The only person of an empty installation."""
+    """Return the only person of an empty installation."""
     return make_user("first", Role.ADMIN, is_staff=True)
 
 

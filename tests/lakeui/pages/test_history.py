@@ -19,7 +19,7 @@ def address(lake):
 
 
 def rows(body):
-    """Versions listed, and "lost" for an attempt, from the top."""
+    """Return the listed versions from the top, with "lost" for an attempt."""
     listed = body.partition("data-rows")[2].partition("</table>")[0]
     matches = re.findall(r'<tr id="v(\d+)"|<tr class="(is-lost)"', listed)
     return [int(version) if version else "lost" for version, _ in matches]

@@ -15,7 +15,7 @@ from tests.lakeui.factories import make_commit, make_job
 
 @pytest.fixture
 def page(lake):
-    """v6, a DELETE, read v3 and met two blind appends."""
+    """Return the page of a table whose v6, a DELETE that read v3, overlapped with two blind appends."""
     for version in (4, 5):
         make_commit(lake.table, version, "WRITE", rows_added=20, committed_at=lake.job.started_at)
     make_commit(

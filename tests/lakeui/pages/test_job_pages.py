@@ -1,4 +1,4 @@
-"""Asking for a job, watching it, cancelling and retrying it."""
+"""Requesting a job, watching it, cancelling it and retrying it."""
 
 import gc
 import json
@@ -450,7 +450,7 @@ def test_the_log_is_text_to_keep(client_for, lake):
 
 
 def _collect_stream(view, request, **kwargs):
-    """The parts of a page's stream; `after_two` is done once two were sent."""
+    """Return the parts of a page's stream; `after_two` is called once two were sent."""
 
     async def collect(after_two=lambda: None):
         sent = []

@@ -49,7 +49,7 @@ def _page_name(address: str) -> str:
 
 
 def _subject(path: str) -> str:
-    """The subject of the module that an address is answered by: `lakeui.pages.SUBJECT[.NAME]`."""
+    """Return the subject of the module that answers an address: `lakeui.pages.SUBJECT[.NAME]`."""
     view = resolve(path).func
     return getattr(view, "cls", getattr(view, "view_class", view)).__module__.split(".")[2]
 

@@ -1,4 +1,4 @@
-"""A pipeline's conflict is shown as a job's is: both sides, its real start, its name as the writer."""
+"""A pipeline's conflict is shown like a job's: both sides, its real start, its name as the writer."""
 
 from datetime import timedelta
 

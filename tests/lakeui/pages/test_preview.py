@@ -1,4 +1,4 @@
-"""Rows of a table on a page: asked of a worker, waited for, shown with their age."""
+"""Rows of a table on a page: requested from a worker, awaited, and shown with their age."""
 
 import json
 import re
@@ -188,7 +188,7 @@ def test_the_profile_of_a_column_is_asked_for_beside_the_rows(client_for, lake, 
 
 
 def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(client_for, lake, address):
-    """Another version, another column's profile, and no condition any more."""
+    """The address has another version, another column's profile, and no condition."""
     client, before = client_for("viewer"), f"{address}?version=3&where=id+%3D+41&profile=id&sort=id"
     form = {"version": "2", "where": "", "columns": "", "sort": "id"}
     response = client.post(before, form | {"profile": ["id", "name"]})  # the last is the button's

@@ -18,7 +18,7 @@ def test_a_theme_is_kept_and_drawn(client_for, lake):
 
 @pytest.mark.parametrize("sheet", ["tokens.css", "components.css", "pages.css"])
 def test_a_theme_chooses_among_colors_alone(sheet):
-    """So axe asks its rules of structure and of size in one theme."""
+    """Therefore axe checks structure and size in one theme only."""
     text = (settings.BASE_DIR / "static" / sheet).read_text("utf-8")
     themed = re.findall(r"[^{}]*theme[^{}]*\{([^{}]*)\}", text)
     names = {line.split(":")[0].strip() for body in themed for line in body.split(";")}

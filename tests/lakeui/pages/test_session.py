@@ -215,7 +215,7 @@ def test_a_pause_is_on_record_once():
 
 
 def test_a_name_that_nobody_has_is_not_on_record():
-    """It may be a password, typed into the wrong field."""
+    """It may be a password typed into the wrong field."""
     Client().post("/login/", {"username": "hunter22", "password": "ops"})
     assert acts() == []
     assert "hunter22" not in str(list(LogEntry.objects.values()))

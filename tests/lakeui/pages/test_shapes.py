@@ -42,7 +42,7 @@ def chart(*bars):
 
 
 def check_markup(markup):
-    """It is well formed, and of the shapes that charts are made of alone."""
+    """Check that the markup is well formed and has only the elements of charts."""
     root = ET.fromstring(f"<svg>{markup}</svg>")  # noqa: S314 - our own
     assert {element.tag for element in root.iter()} <= {
         "svg", "a", "g", "title", "rect", "line", "text", "path", "circle",

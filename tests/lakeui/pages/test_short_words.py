@@ -1,4 +1,4 @@
-"""Conditions on pages: as people write them, and cut between words."""
+"""Conditions on pages: as people write them, and truncated between words."""
 
 import pytest
 

@@ -14,7 +14,7 @@ SPARK_UI = "http://spark-1:4040"
 
 @pytest.fixture
 def attempt(lake):
-    """Of a job that ended: it read for 4 s and wrote for 6 s."""
+    """Return the attempt of an ended job, which read for 4 s and wrote for 6 s."""
     end = timezone.now()
     began = end - timedelta(seconds=10)
     Job.objects.filter(pk=lake.job.pk).update(

@@ -14,7 +14,7 @@ MIB = 1024**2
 
 
 def create_grown_table(*changes, size=1000, files=10):
-    """A table as it is after commits of (version, bytes added, removed, files added, removed)."""
+    """Create a table after commits of (version, bytes added, removed, files added, removed)."""
     table = make_table(version=changes[-1][0], size_bytes=size, file_count=files)
     for version, added, removed, files_added, files_removed in changes:
         make_commit(

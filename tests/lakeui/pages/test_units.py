@@ -1,4 +1,4 @@
-"""Numbers, families and charts: pure."""
+"""Numbers, families and charts, without a database."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -15,7 +15,7 @@ CLICKS = b"id;code;at\n1;007;2026-01-02\n2;8;2026-01-03\n"
 
 @pytest.fixture
 def send_file(client_for, db):
-    """The address of the page that shows a file that the owner sent."""
+    """Send a file as the owner; return the address of its page."""
 
     def send(name="clicks.csv", content=CLICKS):
         file = SimpleUploadedFile(name, content)

@@ -14,7 +14,7 @@ KIB = 1024
 
 
 def wide(count):
-    """Each tenth column a struct of one field."""
+    """Return a table in which every tenth column is a struct of one field."""
     fields = [
         {"name": f"column_{n:05}", "type": "long", "nullable": True, "metadata": {}}
         for n in range(count)

@@ -6,7 +6,7 @@ from tests.lakeui.sign_on.provider import CLIENT, run_provider
 
 @pytest.fixture
 def provider(settings):
-    """A provider that this installation trusts, whose groups give roles."""
+    """Yield a provider that this installation trusts, whose groups give roles."""
     with run_provider() as running:
         settings.OIDC_ISSUER = running.issuer
         settings.OIDC_CLIENT_ID = CLIENT
@@ -20,7 +20,7 @@ def provider(settings):
 
 @pytest.fixture
 def come(client, provider):
-    """Sign in: here, at the provider, and back here."""
+    """Sign in: from here to the provider and back."""
 
     def come(address="/sign-on/"):
         begun = client.get(address)

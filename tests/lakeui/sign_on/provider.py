@@ -18,7 +18,7 @@ OTHER_KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
 
 
 class Provider:
-    """What the next token says, and what was asked of the provider."""
+    """The contents of the next token, and the requests that the provider received."""
 
     def __init__(self, issuer):
         self.issuer = issuer
@@ -32,7 +32,7 @@ class Provider:
         self.begun = {}
 
     def authorize(self, address):
-        """The person agrees: where the browser is sent back to."""
+        """Agree as the person; return the address to which the browser is sent back."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         self.begun["code"] = asked
         return f"{asked['redirect_uri']}?{urlencode({'code': 'code', 'state': asked['state']})}"
@@ -93,7 +93,7 @@ def run_provider():
             self.wfile.write(body)
 
         def log_message(self, *args):
-            """Says nothing."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     provider = Provider(f"http://127.0.0.1:{server.server_address[1]}")

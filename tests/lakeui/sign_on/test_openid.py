@@ -32,7 +32,7 @@ def session_user(client):
 
 
 def check_refusal(client, response, code, words, status=403):
-    """A plain page that says what to do, and nobody is let in."""
+    """Check that a plain page names the remedy and nobody is signed in."""
     page = response.content.decode()
     assert (response.status_code, session_user(client)) == (status, None)
     assert code in page
@@ -99,7 +99,7 @@ def test_groups_may_be_at_the_userinfo_endpoint_of_the_same_subject_alone(client
 
 
 def _sign_again(algorithm, sign):
-    """A provider's token with another header, signed by who has no key of the provider."""
+    """Return a provider's token with another header, signed with a key that is not the provider's."""
 
     def spoil(provider):
         def token(form):
@@ -161,7 +161,7 @@ def test_an_answer_that_this_browser_did_not_ask_for_lets_nobody_in(client, come
 
 
 def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider):
-    """Two tabs: the second's challenge is not the first's verifier."""
+    """With two tabs, the second challenge does not match the first verifier."""
     first = client.get("/sign-on/").headers["Location"]
     back = provider.authorize(first)
     provider.authorize(client.get("/sign-on/").headers["Location"])

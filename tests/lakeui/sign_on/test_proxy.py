@@ -111,14 +111,14 @@ def test_a_program_with_a_token_is_the_tokens_person(proxy):
 
 
 def test_a_header_of_authorization_neither_keeps_out_nor_in_on_pages(client, proxy):
-    """Some proxies send one along with every request."""
+    """Some proxies add this header to every request."""
     more = {"Authorization": "Bearer of-the-proxy"}
     assert ask(client, **more).status_code == 200
     assert client.get("/tables/", REMOTE_ADDR=PROXY, headers=more).status_code == 302
 
 
 def test_a_header_with_underscores_is_not_the_proxys():
-    """Proxies remove `X-Forwarded-User` of clients, and some let `X_Forwarded_User` pass."""
+    """Proxies remove `X-Forwarded-User` from clients' requests, but some let `X_Forwarded_User` pass."""
     scope = {"type": "http", "method": "GET", "path": "/tables/", "client": (PROXY, 1)}
     for name, is_read in ((b"x-forwarded-user", True), (b"x_forwarded_user", False)):
         request = ASGIRequest(scope | {"headers": [(name, b"ada")]}, None)
@@ -127,7 +127,7 @@ def test_a_header_with_underscores_is_not_the_proxys():
 
 @pytest.mark.parametrize("name", [b"x-forwarded-user", b"x-forwarded-groups"])
 def test_a_header_that_came_twice_lets_nobody_in(client, proxy, name):
-    """A proxy that adds its header to the client's: Django joins both by a comma, as a list is."""
+    """A proxy may add its header to the client's, and Django joins both by a comma."""
     headers = [(b"x-forwarded-user", b"ada"), (b"x-forwarded-groups", b"engineers")]
     scope = {"type": "http", "method": "GET", "path": "/tables/", "client": (PROXY, 1)}
     request = ASGIRequest(scope | {"headers": [(name, b"leads"), *headers]}, None)
