@@ -27,14 +27,15 @@ PROGRAM = """
 import sys
 import lakeui.asgi
 print(all(name in sys.modules for name in ("lakeui.pages.urls", "lakeui.api.urls", "lakeui.api.jobs")))
+print(sys.getswitchinterval())
 """
 
 
-def test_addresses_are_loaded_before_the_first_request():
+def test_addresses_are_loaded_before_the_first_request_and_threads_take_turns_quickly():
     done = subprocess.run(  # noqa: S603 - this interpreter
         [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split()[-1] == "True"
+    assert done.stdout.split()[-2:] == ["True", "0.0005"]
 
 
 def test_a_killed_parent_leaves_no_process_on_the_port(tmp_path):
