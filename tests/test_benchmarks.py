@@ -31,7 +31,7 @@ def test_help_lists_every_part_with_its_module_and_numbers(monkeypatch, capsys):
     assert "B11 is measured by `make bench-pages`." in told
 
 
-def test_an_unknown_name_lists_what_there_is(monkeypatch):
+def test_an_unknown_name_lists_the_known_ones(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "B99"])
     with pytest.raises(SystemExit, match=r"is called B99[\s\S]*Growth \(growth, B18\)"):
         benchmarks.main()

@@ -86,7 +86,7 @@ def test_the_map_has_every_floor_of_the_engine_in_the_order_of_imports():
     assert [name for row in told for name in re.findall(r"\w+", row)] == floors
 
 
-def test_each_look_up_of_the_map_names_what_its_file_holds():
+def test_each_look_up_of_the_map_names_a_text_in_its_file():
     guide = (ROOT / "docs/architecture.md").read_text("utf-8")
     table = guide.partition("## Where to look things up")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if "?" in line]
@@ -149,7 +149,7 @@ def test_the_readme_leads_to_every_guide():
     assert {name for name in guides if f"(docs/{name})" not in text} == set()
 
 
-def test_a_version_has_its_section_and_is_what_commits_carry():
+def test_a_version_has_its_section_and_is_the_one_that_commits_carry():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert version in _sections("CHANGELOG.md", "##")
     assert f"lakeui/{version}" == ENGINE_INFO
@@ -161,7 +161,7 @@ HOOKS = re.findall(
 
 
 @pytest.mark.parametrize("entry", HOOKS)
-def test_a_hook_passes_over_what_make_check_passes_over(entry):
+def test_a_hook_skips_the_same_files_as_make_check(entry):
     """Hooks are given the files of a commit by name, which ruff otherwise checks though excluded."""
     made = "lakeui/monitoring/migrations/0001_initial.py"
     command = [sys.executable, "-m", *entry.split(), "--diff", made]

@@ -33,7 +33,7 @@ def test_a_hunt_goes_on_with_the_parts_that_have_not_passed(tmp_path: Path):
     assert "| a group | 3 | 0 |" in summary(again, 0)
 
 
-def test_a_hunt_that_does_not_resume_begins_anew(tmp_path: Path):
+def test_a_hunt_that_does_not_resume_starts_again(tmp_path: Path):
     state = State.load(tmp_path / "stress.json", resume=False)
     run_parts([_part("good", DONE)], state, until=_never(), jobs=1)
     assert State.load(tmp_path / "stress.json", resume=False).results == {}
@@ -46,7 +46,7 @@ def test_no_part_is_begun_when_the_time_is_over(tmp_path: Path):
     assert "Nothing was run." in summary(state, 2)
 
 
-def test_a_part_of_pytest_tells_what_it_counted(tmp_path: Path):
+def test_a_part_of_pytest_reports_its_counts(tmp_path: Path):
     """Where a warning is an error, as in this repository."""
     strict = tmp_path / "pytest.ini"
     strict.write_text("[pytest]\nfilterwarnings = error\n", "utf-8")

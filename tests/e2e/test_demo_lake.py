@@ -171,7 +171,7 @@ def test_an_earlier_version_is_restored(keyboard):
     expect_commit(page)
 
 
-def test_vacuum_says_what_it_would_delete_before_it_does(keyboard):
+def test_vacuum_lists_the_files_before_it_deletes_them(keyboard):
     page = keyboard.page
     open_tab(keyboard, "web.visits", "Files")
     keyboard.follow("VACUUM…")

@@ -150,7 +150,7 @@ def test_the_sign_in_page_is_accessible(page):
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_paper_holds_what_a_page_says_without_its_controls(overview_page, story):
+def test_a_printed_page_has_its_text_without_controls(overview_page, story):
     overview_page.set_viewport_size({"width": 718, "height": 1000})
     overview_page.emulate_media(media="print")
     overview_page.goto(f"/conflicts/{story.conflict.pk}/")

@@ -268,7 +268,9 @@ def test_arrow_keys_move_in_the_grid_of_runs_from_a_schedule_to_its_steps(overvi
     expect(page.get_by_role("link", name="7 d")).to_have_attribute("href", re.compile("schedule="))
 
 
-def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(overview_page, story):
+def test_a_section_that_a_reader_opened_stays_open_while_the_page_renews_itself(
+    overview_page, story
+):
     page = overview_page
     page.goto(f"/jobs/{story.running.pk}/")
     page.get_by_text("Tasks and bytes of each step").click()
@@ -344,7 +346,7 @@ def test_the_palette_leads_everywhere_by_keys_alone(overview_page, story):
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_the_palette_goes_to_what_was_typed_however_fast_it_was(overview_page, story):
+def test_the_palette_opens_the_typed_entry_even_after_fast_typing(overview_page, story):
     page = overview_page
     page.goto("/jobs/")
     page.keyboard.press("Control+k")
@@ -353,7 +355,7 @@ def test_the_palette_goes_to_what_was_typed_however_fast_it_was(overview_page, s
     page.wait_for_url("**/monitoring/")
 
 
-def test_the_palette_ignores_an_answer_to_what_was_typed_before(overview_page, story):
+def test_the_palette_ignores_the_answer_to_an_earlier_text(overview_page, story):
     page, held = overview_page, []
     page.goto("/jobs/")
     page.route(re.compile(r"/search/\?q=(&|$)"), lambda route: held.append(route))

@@ -62,7 +62,7 @@ def test_a_tick_stays_at_its_row_while_the_list_of_a_search_grows(overview_page,
     search.delete()
 
 
-def test_a_session_that_ends_leads_to_sign_in_and_back_with_what_was_typed(overview_page, story):
+def test_a_session_that_ends_leads_to_sign_in_and_back_with_the_typed_text(overview_page, story):
     page = overview_page
     address = f"/jobs/new/?table={story.orders.pk}"
     for leave in (

@@ -123,7 +123,7 @@ def test_every_name_in_the_history_of_a_test_means_an_operation():
     assert unknown <= SAY_NOTHING
 
 
-def test_an_operation_conflicts_as_what_it_reads_changes_and_removes():
+def test_an_operation_conflicts_as_the_vocabulary_says_it_reads_changes_and_removes():
     """A write counts the rows that it removes as read."""
     sample = SampleTable(TableSetting(IsolationLevel.WRITE_SERIALIZABLE, vectors=True))
     for row in OPERATIONS:

@@ -81,7 +81,7 @@ def test_every_command_needs_the_role_that_is_named_here():
     assert action_for_kind("not_in_the_vocabulary", {}) == "admin"
 
 
-def test_history_counts_rows_of_what_changes_rows_and_draws_it_so():
+def test_history_counts_and_draws_the_rows_of_operations_that_change_rows():
     for row in OPERATIONS:
         commit = Commit(operation=row.name, operation_metrics={}, changes_data=True)
         assert rows_of(commit) == NO_ROWS
@@ -93,7 +93,7 @@ def test_history_counts_rows_of_what_changes_rows_and_draws_it_so():
     assert statement_kind("REPLACE TABLE") != INSERT
 
 
-def test_a_replaced_table_lost_its_rows_whoever_names_the_operation():
+def test_a_replaced_table_lost_its_rows_under_any_name_of_the_operation():
     counts = [
         rows_of(
             Commit(

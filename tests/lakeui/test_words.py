@@ -82,7 +82,7 @@ def test_no_state_of_a_job_is_spelled_out():
         }
     ),
 )
-def test_what_a_template_asks_for_by_name_is_there(name: str):
+def test_names_used_in_a_template_exist(name: str):
     kind, _, member = name.partition(".")
     assert member in WORDS[kind].__members__
 
@@ -222,7 +222,7 @@ def _locals(function: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def test_a_local_is_called_what_it_holds():
+def test_a_local_is_named_after_its_value():
     faults = [
         f"{name}:{node.lineno} {given}"
         for name, nodes in _sources()

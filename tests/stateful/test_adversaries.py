@@ -133,7 +133,7 @@ def test_a_purge_of_a_file_that_restore_gave_another_vector_is_not_followed(leve
 
 
 @LEVELS
-def test_what_restore_takes_away_is_not_followed_though_it_could_be(level: str):
+def test_rows_that_restore_removes_are_not_followed_though_they_could_be(level: str):
     """The published promise: RESTORE is never traced, not even where whole files go."""
     played = tell_story(
         Setup(level),
@@ -168,7 +168,7 @@ def test_restore_between_two_deletes_of_one_row(level: str):
 
 @LEVELS
 @pytest.mark.parametrize("vectors", [True, False])
-def test_a_file_that_a_winner_writes_anew_leaves_its_rows_to_nobody_else(level: str, vectors: bool):
+def test_a_file_that_a_winner_rewrites_leaves_its_rows_to_nobody_else(level: str, vectors: bool):
     """Copy on write, as engines without deletion vectors do: no row of the file can be followed."""
     setup = Setup(level, vectors=vectors)
     rewrite = c.Delete(2, c.Range(0, 1), rewrite=True)
@@ -217,7 +217,7 @@ def test_nulls_are_selected_by_is_null_alone(level: str, stats: bool):
     ],
     ids=["append", "delete", "optimize", "alter"],
 )
-def test_whoever_did_not_see_an_alter_loses_to_it(what: str, second: c.Command):
+def test_a_writer_that_did_not_see_an_alter_loses_to_it(what: str, second: c.Command):
     values = {"set": "a", "feature": "inCommitTimestamp", "constrain": "9"}
     alter = c.Alter(2, what, values.get(what, ""))
     lost = _second_loses(Setup(mapped=True), alter, second)
@@ -275,7 +275,7 @@ def test_every_loser_of_one_file_is_carried_over_all_that_came_before(level: str
     assert len(played.table.snapshot().to_arrow()) == 6
 
 
-def test_truncate_and_overwrite_meet_whoever_changes_or_adds_a_row():
+def test_truncate_and_overwrite_conflict_with_every_writer_of_rows():
     delete, append = c.Delete(2, c.Range(0, 1)), c.Append(2, (("a", 7),))
     for second in (c.Truncate(3), c.Overwrite(3, (("b", 1),))):
         assert _second_loses(Setup("Serializable"), delete, second) in (APPENDED, REMOVED)

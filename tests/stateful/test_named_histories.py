@@ -36,7 +36,7 @@ def test_delete_is_validated_like_update():
         assert 2 in played.aborted, command
 
 
-def test_an_update_moves_a_row_into_what_a_delete_selects():
+def test_an_update_moves_a_row_into_the_selection_of_a_delete():
     """Positions alone would let both pass: the image must be tested."""
     played = tell_story(
         Setup(),
@@ -51,7 +51,7 @@ def test_an_update_moves_a_row_into_what_a_delete_selects():
     assert played.aborted[2].conflict.subclass == "ROW_LEVEL_CHANGES"
 
 
-def test_an_update_moves_a_row_out_of_what_a_delete_selected():
+def test_an_update_moves_a_row_out_of_the_selection_of_a_delete():
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),
@@ -115,7 +115,7 @@ def test_a_delete_follows_the_rows_that_optimize_moved():
     assert played.table.snapshot().file_count == 1
 
 
-def test_optimize_masks_what_a_delete_took_from_its_sources():
+def test_optimize_hides_rows_that_a_delete_took_from_its_sources():
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),
@@ -270,7 +270,7 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
     assert [running.command.number for running in played.landed.values()] == [1, 4, 5, 6]
 
 
-def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
+def test_a_file_without_live_rows_may_be_purged_under_its_readers():
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),

@@ -97,7 +97,7 @@ def _is_there(record: Record, number: int, text: bytes) -> bool:
     "chunk",
     [0, *(pytest.param(n, marks=pytest.mark.stress) for n in range(1, STRESS_CHUNKS))],
 )
-def test_whoever_outlives_a_table_reads_the_one_in_its_place_and_commits_nothing(
+def test_a_handle_that_outlives_its_table_reads_the_one_in_its_place_and_commits_nothing(
     chunk: int, record_property: Callable[[str, object], None]
 ):
     record_property("lives of three tables", SEEDS)

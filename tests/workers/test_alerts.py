@@ -19,7 +19,7 @@ from tests.services import wait_until
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_a_light_worker_delivers_what_a_rule_finds_a_test_and_lineage(
+def test_a_light_worker_delivers_findings_of_a_rule_a_test_message_and_lineage(
     monkeypatch, settings, start_worker, table
 ):
     monkeypatch.setenv("ALERT_WEBHOOK_HOSTS", "127.0.0.1")

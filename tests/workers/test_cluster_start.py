@@ -12,7 +12,7 @@ from workers.spark_session import cluster_answers_within, errors_of_start
 NOTHING = threading.Event()
 
 
-def test_a_cluster_that_starts_no_application_is_told_with_what_to_look_at():
+def test_a_cluster_that_starts_no_application_is_reported_with_the_places_to_look_at():
     with (
         pytest.raises(SparkUnavailableError, match=r"Spark at yarn .* within 0\.05 s.*its queue"),
         cluster_answers_within(0.05, "yarn"),
@@ -54,7 +54,7 @@ def test_a_thread_that_cannot_be_interrupted_starts_spark_all_the_same():
 
 
 @pytest.mark.parametrize("kind", [Py4JError, PySparkRuntimeError])
-def test_a_spark_that_does_not_start_ends_its_worker_with_what_it_said(kind):
+def test_a_spark_that_does_not_start_ends_its_worker_with_its_message(kind):
     """Celery would log any other error, and accept jobs that cannot run."""
     said = (
         "SparkException: Must specify the executor container image\n\tat org.apache.spark.A.b(A:1)"

@@ -40,7 +40,7 @@ def _try_fixes(conflict: Conflict, reader: Reader, condition: str = "") -> Confl
     return trials
 
 
-def test_every_fix_is_tried_and_what_conflicted_conflicts_again(lake, broker, person, reader):
+def test_every_fix_is_tried_and_the_original_write_conflicts_again(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     trials = _try_fixes(conflict, reader, "id >= 10")
     verdicts = {fix: answer["verdict"] for fix, answer in trials.answers.items()}
@@ -76,9 +76,7 @@ def test_a_transaction_is_tried_as_a_whole(lake, broker, person, reader):
     assert verdicts == {"as_it_was": "conflict", "deletion_vectors": "resolved"}
 
 
-def test_an_answer_to_who_asked_before_takes_nobodys_place(
-    lake, broker, person, reader, monkeypatch
-):
+def test_a_repeated_question_takes_nobodys_place(lake, broker, person, reader, monkeypatch):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     trials = ask_for_trials(conflict, reader, "id >= 10")
     real = conflicts.try_write
@@ -97,14 +95,14 @@ def test_an_answer_to_who_asked_before_takes_nobodys_place(
     assert (trials.condition, trials.answers["condition"]["rows"]) == ("id >= 11", 9)
 
 
-def test_a_fix_that_cannot_help_is_told_so(lake, broker, person, reader):
+def test_a_fix_that_cannot_help_is_marked(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     _try_fixes(conflict, reader)
     answer = trials_view(conflict, reader).answer_of(RemedyKind.DELETION_VECTORS)
     assert (answer.would_have_landed, answer.winning_version) == (False, 2)
 
 
-def test_files_that_are_gone_are_told_of_every_fix(lake, broker, person, reader):
+def test_missing_files_are_reported_for_every_fix(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     LocalStore(conflict.table.uri).delete("a.parquet")
     trials = _try_fixes(conflict, reader)
@@ -140,7 +138,9 @@ def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker,
         ({"kind": "resolved"}, "nothing to try"),
     ],
 )
-def test_what_cannot_be_tried_says_why_and_asks_no_worker(lake, person, reader, changed, why):
+def test_a_write_that_cannot_be_tried_gives_the_reason_and_asks_no_worker(
+    lake, person, reader, changed, why
+):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Conflict.objects.filter(pk=conflict.pk).update(**changed)
     conflict = Conflict.objects.get(pk=conflict.pk)
@@ -159,7 +159,7 @@ def test_a_condition_that_does_not_parse_asks_no_worker(lake, person, reader):
     assert not ConflictTrials.objects.exists()
 
 
-def test_a_foreign_delete_is_tried_by_what_its_log_entry_says(lake, broker, person, reader):
+def test_a_foreign_delete_is_tried_by_its_log_entry(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person, APART)
     Job.objects.filter(committed_version=2).delete()
     trials = _try_fixes(conflict, reader)

@@ -39,7 +39,7 @@ def run_job(job):
     "error",
     [OperationCancelledError("cancelled", "Nothing was written."), ZeroDivisionError("after it")],
 )
-def test_what_fails_after_the_commit_does_not_undo_it(job, monkeypatch, error):
+def test_a_failure_after_the_commit_does_not_undo_it(job, monkeypatch, error):
     def run_and_fail(*args, **kwargs):
         run(*args, **kwargs)
         raise error
@@ -50,7 +50,7 @@ def test_what_fails_after_the_commit_does_not_undo_it(job, monkeypatch, error):
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.COMMITTED
 
 
-def test_what_fails_before_the_commit_stays_a_failure(job, monkeypatch):
+def test_a_failure_before_the_commit_stays_a_failure(job, monkeypatch):
     monkeypatch.setattr(job_run, "run", lambda *_, **__: 1 / 0)
     assert run_job(job).state == Job.State.FAILED
 

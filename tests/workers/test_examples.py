@@ -181,7 +181,7 @@ def test_dbt_results_become_jobs(installation, lake):
     assert Job.objects.count() == 1  # by the invocation
 
 
-def test_dbts_macro_optimizes_what_was_written(db):
+def test_dbts_macro_optimizes_the_written_table(db):
     """Jinja renders the macro with dbt's names; the engine supports its statements."""
     asked = []
     jinja = jinja2.Environment(extensions=["jinja2.ext.do"], autoescape=False)  # noqa: S701 - SQL

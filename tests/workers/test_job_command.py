@@ -59,13 +59,13 @@ def test_without_waiting_the_job_is_queued_once_for_a_key(table, capsys):
         (("VACUUM sales.orders", "--as", "nobody"), "There is no active user nobody"),
     ],
 )
-def test_what_cannot_be_requested_is_said_and_leaves_no_job(table, arguments, message):
+def test_an_impossible_request_is_explained_and_leaves_no_job(table, arguments, message):
     with pytest.raises(CommandError, match=message):
         _job(*arguments)
     assert not Job.objects.exists()
 
 
-def test_a_person_may_do_here_what_they_may_do_elsewhere(table):
+def test_a_person_has_the_same_rights_here_as_elsewhere(table):
     viewer = User.objects.create_user("vera")
     viewer.groups.add(Group.objects.get_or_create(name="viewer")[0])
     with pytest.raises(CommandError, match="requires the right to maintain"):

@@ -98,7 +98,7 @@ def events_of_run(events, run_id):
 
 
 @runs_jobs
-def test_a_job_is_told_from_its_start_to_the_version_it_wrote(collector, orders):
+def test_a_job_is_reported_from_its_start_to_the_version_it_wrote(collector, orders):
     job = run(delete(orders))
     assert job.state == Job.State.SUCCEEDED, job.error_message
     events = events_of_run(run_round(collector), job.pk)
@@ -122,7 +122,7 @@ def test_a_job_is_told_from_its_start_to_the_version_it_wrote(collector, orders)
     assert collector.sent[0]["authorization"] == "Bearer the-key"
 
 
-def test_each_event_is_told_once_however_many_rounds(collector, orders):
+def test_each_event_is_sent_once_in_any_number_of_rounds(collector, orders):
     job = create_ended_job(orders)
     first = run_round(collector)
     run_round(collector)
@@ -148,7 +148,7 @@ def test_a_run_keeps_its_id_over_attempts(collector, orders):
 
 
 @runs_jobs
-def test_a_failure_is_told_with_our_code(collector, orders):
+def test_a_failure_is_reported_with_its_code(collector, orders):
     failed = run(delete(orders, parameters={"where": "nowhere = 1"}))
     assert failed.state == Job.State.FAILED
     end = events_of_run(run_round(collector), failed.pk)["FAIL"]
@@ -222,7 +222,7 @@ def test_the_steps_of_a_script_are_runs_below_it(collector, orders, lake):
     assert {event["run"]["facets"]["parent"]["run"]["runId"] for event in steps} == {str(job.pk)}
 
 
-def test_what_a_command_reads_beside_its_table_is_an_input(orders, lake):
+def test_tables_that_a_command_reads_beside_its_own_are_inputs(orders, lake):
     people = register_new_table(lake, "people")
     job = make_job(
         orders,
@@ -264,7 +264,7 @@ def transaction(table, **fields):
     return PipelineTransaction.objects.create(pipeline=pipeline, table=table, **(given | fields))
 
 
-def test_a_reported_transaction_is_told_with_what_it_wrote(collector, orders):
+def test_a_reported_transaction_names_its_outputs(collector, orders):
     row = transaction(orders, state="committed", committed_version=1)
     start, end = run_round(collector)
     assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
@@ -342,7 +342,7 @@ def test_events_are_given_up_in_the_end_and_forgotten(orders, settings):
     assert not LineageEvent.objects.exists()
 
 
-def test_what_postgresql_refuses_in_a_comment_holds_no_event_up(collector, lake):
+def test_characters_that_postgresql_refuses_in_a_comment_hold_no_event_up(collector, lake):
     store = open_store(str(lake / "lake" / "odd"))
     write_first(store, StructType((StructField("n", LONG, metadata={"comment": "a\0b"}),)))
     rows = pa.table({"n": pa.array([1], pa.int64())})
@@ -436,7 +436,7 @@ def test_a_line_that_a_killed_worker_left_unfinished_spoils_no_other(tmp_path):
         ("marquez:5000", "not an http:// or https://"),
     ],
 )
-def test_a_wrong_address_is_told_before_anything_runs(settings, url, words):
+def test_a_wrong_address_is_reported_before_anything_runs(settings, url, words):
     settings.LINEAGE_URL = url
     assert check_lineage in registry.get_checks()
     (problem,) = check_lineage()

@@ -189,7 +189,7 @@ def is_refused(progress) -> bool:
     ("error", "is_outage"),
     [(LOST, True), (OperationalError("locked"), True), (SparkJobError("no", ""), False)],
 )
-def test_what_the_machine_did_is_told_from_what_the_job_did(error, is_outage):
+def test_faults_of_the_machine_are_distinguished_from_faults_of_the_job(error, is_outage):
     assert (failures.outage_behind(error) is not None) is is_outage
     assert not spark_session.has_died()
 

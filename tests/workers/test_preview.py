@@ -189,7 +189,7 @@ def test_a_worker_answers_a_page_that_asked(start_worker, table_of_rows):
     assert len(Preview.objects.get(pk=asked.pk).rows) == 2
 
 
-def test_how_much_the_version_holds_is_told_beside_the_rows(table_of_rows):
+def test_the_size_of_the_version_is_shown_beside_the_rows(table_of_rows):
     preview = _read(table_of_rows, 2)
     assert (preview.row_count, preview.file_count, preview.marked_rows) == (
         PREVIEW_ROWS * 3 + 2,
@@ -225,7 +225,7 @@ def test_the_profile_of_a_column_is_read_for_a_page(table_of_rows):
     assert _request_preview(table_of_rows, version=1, profiled="tags").answer["distinct"] is None
 
 
-def test_rows_that_differ_are_kept_with_what_changed_in_the_order_of_their_keys(table_of_rows):
+def test_rows_that_differ_are_stored_with_their_changes_in_the_order_of_their_keys(table_of_rows):
     store = open_store(table_of_rows.uri)
     new = pa.table({"n": pa.array([299, 5, 1000], pa.int64()), "name": ["x", None, None]})
     table = DeltaTable(store).snapshot(2)
@@ -282,7 +282,7 @@ def test_of_ten_thousand_columns_the_keys_and_those_that_changed_are_shown(lake)
     assert wide.omitted_columns == 10_000 - PREVIEW_COLUMNS
 
 
-def test_versions_that_are_gone_and_files_that_are_deleted_are_told(table_of_rows):
+def test_cleaned_versions_and_deleted_files_are_reported(table_of_rows):
     assert (
         _request_preview(table_of_rows, older_version=-1, version=9).error_code
         == "DELTA_VERSION_NOT_FOUND"

@@ -187,7 +187,7 @@ def test_jobs_that_end_otherwise_are_errors_of_their_own(client):
     assert again.refresh().error_code == "LAKE_X"
 
 
-def test_faults_of_a_request_are_told_by_field(client, orders):
+def test_faults_of_a_request_are_reported_by_field(client, orders):
     table = client.table("sales.orders")
     with pytest.raises(ApiError) as refused:
         table.run("delete", {"nosuch": 1})
@@ -206,7 +206,7 @@ def test_faults_of_a_request_are_told_by_field(client, orders):
     ("retry_after", "pause"),
     [("3", 3), ("Wed, 21 Oct 2015 07:28:00 GMT", None), ("soon", None), ("999999", 60)],
 )
-def test_whoever_is_busy_is_asked_again_when_it_says(token, retry_after, pause):
+def test_a_busy_server_is_asked_again_when_it_says(token, retry_after, pause):
     clock = _Clock()
     busy = httpx.Response(429, headers={"Retry-After": retry_after}, text="<html>")
     with Client(URL, token, transport=_Stumbling(busy), clock=clock) as client:
@@ -226,7 +226,7 @@ def _away(request):
         (lambda _: httpx.Response(502, text="a proxy's page"), r"HTTP_502 \(502\): Bad Gateway"),
     ],
 )
-def test_whoever_cannot_be_reached_is_asked_six_times(answer, error):
+def test_an_unreachable_server_is_asked_six_times(answer, error):
     clock = _Clock()
     client = Client(URL, "t", transport=httpx.MockTransport(answer), clock=clock)
     with client, pytest.raises((NotReachedError, ApiError), match=error):

@@ -40,7 +40,9 @@ def old(settings, tmp_path):
     Conflict.objects.update(occurred_at=then)
 
 
-def test_spent_sessions_and_answers_go_and_what_is_on_record_nowhere_else_stays(old, monkeypatch):
+def test_expired_sessions_and_answers_are_removed_and_records_found_nowhere_else_stay(
+    old, monkeypatch
+):
     monkeypatch.setattr(periodic_tasks, "BATCH", 1)
     entries = LogEntry.objects.count()
     tidy_uploads()
@@ -59,7 +61,7 @@ def test_the_audit_trail_is_kept_as_long_as_it_is_said(old, settings):
     assert not LogEntry.objects.exists()
 
 
-def test_what_a_pipeline_reported_long_ago_goes_unless_it_met_a_conflict(old):
+def test_old_reports_of_a_pipeline_are_removed_unless_they_have_a_conflict(old):
     then, conflict = timezone.now() - timedelta(days=31), Conflict.objects.get()
     for name, at in (("silent", then), ("nightly", then), ("fresh", timezone.now())):
         pipeline = Pipeline.objects.create(name=name, first_seen_at=at, last_seen_at=at)

@@ -137,7 +137,7 @@ def test_every_page_tells_the_same_duration_of_a_write_and_its_steps_add_up(tabl
     assert set(costs) == {2}
 
 
-def test_what_no_step_took_is_named(table):
+def test_time_that_no_step_took_is_named(table):
     job = Job.objects.latest("created_at")
     attempt = job.attempt_rows.get()
     attempt.started_at -= timedelta(seconds=4)

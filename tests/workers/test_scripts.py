@@ -70,7 +70,7 @@ def test_each_step_commits_at_its_own_table(tables):
     assert job.statement.endswith("TRUNCATE TABLE sales.orders")
 
 
-def test_a_step_that_fails_says_what_has_committed_and_a_retry_goes_on_from_there(tables):
+def test_a_step_that_fails_names_the_committed_steps_and_a_retry_continues_from_there(tables):
     job = _run(_script(tables, FIRST, WRONG, SECOND))
     assert job.state == Job.State.FAILED
     assert job.error_facts["ended"] == [{"step": 1, "table": "sales.orders", "version": 1}]
@@ -190,7 +190,7 @@ def test_a_script_makes_tables_and_goes_on_with_them(tables):
     assert "already a Delta table" in failed.error_message
 
 
-def test_a_step_fits_what_an_earlier_one_made_of_the_columns(tables):
+def test_a_step_fits_the_columns_that_an_earlier_one_left(tables):
     with pytest.raises(ExpressionError):
         _script(tables, "ALTER TABLE t CLUSTER BY (why)")
     job = _run(

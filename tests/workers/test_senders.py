@@ -21,7 +21,7 @@ class Sending:
         self.asked_to_end = ends()
 
 
-def test_what_hangs_holds_up_nothing_but_its_own_key():
+def test_a_hanging_delivery_holds_up_only_its_own_key():
     senders, hanging, other = Senders(2), Sending(), Sending()
     assert senders.take("dead", hanging)
     assert hanging.began.wait(10)
@@ -46,7 +46,7 @@ def test_a_fault_leaves_the_place_free(caplog):
     assert "The messages of one could not be sent" in caplog.text
 
 
-def test_a_worker_that_ends_begins_nothing_more_and_says_so_to_what_is_under_way():
+def test_a_worker_that_ends_begins_nothing_more_and_informs_running_deliveries():
     senders, sending = Senders(1), Sending()
     senders.take("one", sending)
     assert sending.began.wait(10)

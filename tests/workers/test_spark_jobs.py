@@ -289,7 +289,7 @@ def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: T
 
 
 @pytest.mark.stress
-def test_what_a_script_staged_and_jobs_whose_jvm_is_killed_are_not_lost(
+def test_files_staged_by_a_script_and_jobs_whose_jvm_is_killed_are_not_lost(
     start_worker, lake, monkeypatch
 ):
     monkeypatch.setenv("SPARK_TASK_KILL_SECONDS", "2")

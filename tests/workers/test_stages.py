@@ -108,7 +108,7 @@ def test_words_about_a_step_that_is_over_begin_nothing(stages, clock):
     assert shown["read the source"]["finished_at"] is None
 
 
-def test_what_did_not_change_is_not_written_again(stages, clock):
+def test_unchanged_values_are_not_written_again(stages, clock):
     stages.enter("read the table")
     assert rows(stages, clock)
     clock.pause(1)

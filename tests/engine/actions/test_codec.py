@@ -191,7 +191,7 @@ def test_fields_of_any_type_are_an_action_or_a_typed_error(name: str, fields: di
         '{"txn":{"appId":"\\ud800","version":1}}',
     ],
 )
-def test_what_breaks_the_protocol_is_refused(line: str | bytes):
+def test_violations_of_the_protocol_are_refused(line: str | bytes):
     with pytest.raises(MalformedLogError):
         assert decode(line) is not None
 
@@ -244,7 +244,7 @@ def test_required_fields_are_always_written():
     assert cdc == {"path": "a", "partitionValues": {}, "size": 1, "dataChange": False}
 
 
-def test_a_commit_info_keeps_what_it_does_not_know():
+def test_a_commit_info_keeps_unknown_fields():
     line = '{"commitInfo":{"timestamp":"soon","operation":"WRITE","isBlindAppend":"yes","notebook":{"id":1},"version":7}}'
     info = decode(line)
     assert isinstance(info, CommitInfo)

@@ -59,7 +59,7 @@ def _values(table: DeltaTable) -> list[int]:
     return sorted(table.snapshot().to_arrow().column("x").to_pylist())
 
 
-def test_a_new_table_has_what_the_protocol_requires(model):
+def test_a_new_table_has_the_features_that_the_protocol_requires(model):
     table = _new(model)
     protocol = table.snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
@@ -396,7 +396,7 @@ class RivalFirst:
         self.model.ratify(table, proposal, published_version)
 
 
-def test_a_rejected_commit_is_told_from_the_published_one_that_the_catalog_forgot(model):
+def test_a_rejected_commit_is_distinguished_from_a_published_one_that_the_catalog_forgot(model):
     table = _new(model)
     append(table, "a")
     writer = DeltaTable.open(NAME, catalog=RivalFirst(model))

@@ -111,7 +111,7 @@ def test_a_table_of_the_same_name_is_another_one(server, catalog):
     assert DeltaTable.open(NAME, catalog=catalog).version() == 0
 
 
-def test_a_changed_definition_is_told_to_the_catalog(server, catalog):
+def test_a_changed_definition_is_sent_to_the_catalog(server, catalog):
     table = DeltaTable.create(NAME, SCHEMA, catalog=catalog)
     run("ALTER TABLE t SET TBLPROPERTIES ('user.a' = '1', 'user.b' = '2')", table)
     run("ALTER TABLE t UNSET TBLPROPERTIES ('user.a')", table)
@@ -139,7 +139,7 @@ def test_a_changed_definition_is_told_to_the_catalog(server, catalog):
     assert json.loads(column["type_json"])["type"]["elementType"] == "decimal(5,2)"
 
 
-def test_a_wrong_token_is_told(server):
+def test_a_wrong_token_is_reported(server):
     with (
         serve(server) as url,
         closing(UnityCatalog(url, "wrong", clock=FakeClock())) as catalog,
@@ -189,7 +189,7 @@ def test_vended_credentials_become_options_of_a_store():
     assert find_options("s3://other/a", [far, near]) == {}
 
 
-def test_a_server_that_is_away_is_told():
+def test_an_unreachable_server_is_reported():
     with (
         closing(UnityCatalog("http://127.0.0.1:9", clock=FakeClock())) as catalog,
         pytest.raises(CatalogError, match="could not be sent"),
@@ -236,7 +236,7 @@ def test_a_throttled_request_is_sent_again_after_the_pause_that_the_server_asks_
 WEATHER = ("lost", "answer lost", "twice", "409", "429", "500", "503")
 
 
-def test_in_any_weather_a_commit_lands_once_or_is_told_to_be_in_doubt(server, catalog):
+def test_under_any_faults_a_commit_lands_once_or_is_reported_as_unknown(server, catalog):
     table = DeltaTable.create(NAME, SCHEMA, catalog=catalog, clock=FakeClock())
     dice = random.Random(7)  # noqa: S311 - to be repeated
 

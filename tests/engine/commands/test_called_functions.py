@@ -156,7 +156,7 @@ def test_an_unlisted_function_is_refused_in_every_parameter(kind, field, paramet
         "a IN (WITH reflect(b) AS (SELECT 1) SELECT b FROM reflect)",
     ],
 )
-def test_what_the_lists_have_may_be_called(text):
+def test_listed_functions_may_be_called(text):
     check_calls(text)
     with pytest.raises(ExpressionError, match="reflect"):
         check_calls(f"({text}) OR reflect('a', 'b')")

@@ -72,7 +72,7 @@ def test_no_request_makes_a_given_condition(kind, parameters):
         source_from_json(FRAME)
 
 
-def test_what_a_program_gives_is_read_as_its_tree():
+def test_expressions_of_a_program_are_read_as_trees():
     assert Delete(where=Given()).condition(SCHEMA) is OWN
     assert Delete(where=Given()).statement() == "DELETE FROM t WHERE my_udf(name)"
     assert Update(assignments={"ID": Given(TRUE)}).parse_assignments(SCHEMA) == {("id",): TRUE}

@@ -42,7 +42,7 @@ UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         ("t.id = s.id AND FALSE", "FALSE"),
     ],
 )
-def test_a_merge_reads_what_its_target_conditions_say(on, read):
+def test_a_merge_reads_the_rows_that_its_target_conditions_select(on, read):
     condition = _analyze(UPSERT, on).target_condition()
     assert condition == TRUE if read is None else to_sql(condition) == read
 

@@ -47,7 +47,7 @@ _KINDS = {
 
 
 @pytest.mark.parametrize("kind", list(COMMANDS))
-def test_every_command_says_what_a_form_needs(kind):
+def test_every_command_describes_its_form(kind):
     model = COMMANDS[kind]
     assert model.label
     assert model.help
@@ -59,7 +59,7 @@ def test_every_command_says_what_a_form_needs(kind):
         assert bool(parameter.choices) == (parameter.kind == "choice")
 
 
-def test_every_source_says_what_a_form_needs():
+def test_every_source_describes_its_form():
     for model in SOURCES.values():
         assert all(
             parameter.label and parameter.kind in _KINDS for parameter in parameters_of(model)
@@ -178,7 +178,7 @@ _JSON = st.recursive(
 
 
 @given(st.data(), st.sampled_from(list(COMMANDS)))
-def test_whatever_is_sent_only_engine_errors_come_back(data, kind):
+def test_any_input_raises_only_engine_errors(data, kind):
     names = [parameter.name for parameter in COMMANDS[kind].list_parameters()]
     parameters = data.draw(st.dictionaries(st.sampled_from(names), _JSON, max_size=4))
     try:
@@ -260,7 +260,7 @@ _WORDS = st.sampled_from(
 
 
 @given(st.lists(_WORDS, max_size=14).map(" ".join) | st.text(max_size=60))
-def test_whatever_is_written_only_engine_errors_come_back(text):
+def test_any_statement_raises_only_engine_errors(text):
     try:
         command = parse_statement(text)
     except EngineError:

@@ -72,7 +72,7 @@ def test_a_chosen_type_shows_values_as_they_would_be_written(look):
 @pytest.mark.parametrize(
     ("bad_rows", "fate"), [("fail", "fails"), ("drop", "dropped"), ("null", "nulled")]
 )
-def test_a_value_that_does_not_fit_says_what_becomes_of_its_row(look, bad_rows, fate):
+def test_a_value_that_does_not_fit_says_what_happens_to_its_row(look, bad_rows, fate):
     sample = look("rows.csv", b"a\n1\nx\n", {"a": "INT"}, bad_rows=bad_rows)
     assert [(row.values, row.misfits, row.fate) for row in sample.rows] == [
         (["1"], [], ""),
@@ -127,7 +127,7 @@ def test_a_type_without_a_cast_is_refused_by_the_engines_store_assignment(look):
     assert "array<int>" in sample.columns[0].problem
 
 
-def test_names_that_parquet_forbids_are_told(look):
+def test_names_that_parquet_forbids_are_reported(look):
     assert look("rows.csv", b"order id,b\n1,2\n").mapped_names == ["order id"]
 
 

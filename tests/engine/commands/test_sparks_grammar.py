@@ -33,7 +33,7 @@ _SAID = [
 _SPARKS = [text for text in dict.fromkeys(_SAID) if " WITH ('" not in text]
 
 
-def test_spark_reads_what_commands_say(spark: SparkSession):
+def test_spark_parses_the_text_of_commands(spark: SparkSession):
     parser = spark._jsparkSession.sessionState().sqlParser()
     assert sum(text.startswith("MERGE") for text in _SPARKS) >= 8
     for text in _SPARKS:

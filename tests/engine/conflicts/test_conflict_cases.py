@@ -36,7 +36,7 @@ def test_case_ends_as_the_contract_says(case: dict[str, Any], level: str):
 
 
 @pytest.mark.parametrize(("case", "level"), ROWS)
-def test_loser_leaves_no_trace_and_winner_says_what_it_did(case: dict[str, Any], level: str):
+def test_loser_leaves_no_trace_and_winner_records_its_action(case: dict[str, Any], level: str):
     played = play(case, level)
     if played.error is not None or not case["current"]["actions"]:
         assert log_of(played.table) == played.log_before

@@ -34,7 +34,7 @@ IN_EVERY_RUN = {("deletion vectors", RELAXED)}
         for of in product(LAYOUTS, (RELAXED, STRICT))
     ],
 )
-def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: IsolationLevel):
+def test_an_early_finding_equals_the_result_of_the_commit(layout: str, level: IsolationLevel):
     """With everything staged both agree; with nothing staged no additional conflict is found."""
     for current, winner in product(KINDS, KINDS):
         for place in (SAME_ROW, OTHER_ROW, OTHER_FILE):
@@ -48,7 +48,7 @@ def test_what_is_found_early_is_what_the_commit_ends_with(layout: str, level: Is
             assert bare is None or type(bare) is type(late), claim
 
 
-def test_what_changes_the_table_is_found_while_nothing_is_staged():
+def test_a_change_of_the_table_is_found_while_nothing_is_staged():
     pair = Pair.open(
         _build_setting("plain"), (StatementKind.UPDATE, SAME_ROW), (StatementKind.ALTER, SAME_ROW)
     )
@@ -84,7 +84,7 @@ class _Ended(TransactionObserver):
         self.told.append((txn.operation, error))
 
 
-def test_an_early_end_is_told_as_the_commits_would_be():
+def test_an_early_end_is_reported_like_one_at_the_commit():
     pair = Pair.open(
         _build_setting("plain"), (StatementKind.DELETE, SAME_ROW), (StatementKind.DELETE, SAME_ROW)
     )

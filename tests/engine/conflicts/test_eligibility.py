@@ -68,14 +68,14 @@ def test_eligibility(table: Eligibility, eligible: bool, traces: bool):
     assert table.traces_order is False, "only row ids tell where rows went that were ordered anew"
 
 
-def test_row_tracking_follows_rows_that_were_ordered_anew():
+def test_row_tracking_follows_reordered_rows():
     tracked = {"delta.enableRowTracking": "true"}
     assert _eligibility(clusters=("x",), properties=tracked).traces_order
     assert _eligibility(properties=tracked).traces_order
     assert not _eligibility(clusters=("x",), setting=None, properties=tracked).traces_order
 
 
-def test_every_condition_that_fails_says_what_was_seen_and_how_to_mend_it():
+def test_every_failed_condition_names_its_evidence_and_its_fix():
     table = _eligibility(partitions=("x",), supported=False, setting=None, schema=IDENTITY)
     failing = [condition for condition in table.conditions if not condition.holds]
     assert len(failing) == 4
@@ -90,7 +90,7 @@ def _takes_part(table: Eligibility, *, clustered: bool) -> list[bool]:
     ]
 
 
-def test_runtimes_differ_by_what_they_ask():
+def test_runtimes_differ_by_their_requirements():
     assert _takes_part(_eligibility(), clustered=False) == [True, True, True, True, False, False]
     clustered = _eligibility(clusters=("x",))
     assert _takes_part(clustered, clustered=True) == [True, True, True, True, True, False]

@@ -66,7 +66,7 @@ def _check(told: Forecast, seen: dict[Place, type[ConflictError]], claim: str) -
 
 
 @pytest.mark.parametrize(("layout", "level"), pairs(share(2, LAYOUTS), [RELAXED, STRICT]))
-def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLevel):
+def test_the_matrix_equals_the_results_of_real_transactions(layout: str, level: IsolationLevel):
     """Every pair of statements at every place raises exactly the listed exceptions."""
     setting = TableSetting(level=level, **LAYOUTS[layout])
     raised: dict[tuple[str, str], set[str]] = {}
@@ -214,7 +214,7 @@ def test_files_that_cannot_hold_a_row_of_the_condition_prove_that_two_pass():
     assert forecast(BY_FILES, where("id = 1"), unsaid, T).verdict is Verdict.SAME_FILES
 
 
-def test_a_forecast_names_what_rules_out_row_level_resolution():
+def test_a_forecast_names_the_obstacle_to_row_level_resolution():
     mine = ForecastSide(kind=StatementKind.DELETE, obstacle="its condition is not deterministic")
     told = forecast(PLAIN, mine, ForecastSide(kind=StatementKind.UPDATE))
     assert (told.verdict, told.why) == (
@@ -240,7 +240,7 @@ def test_one_stream_twice_conflicts_and_two_streams_do_not():
 
 
 @pytest.mark.parametrize("change", ["changes_metadata", "changes_protocol"])
-def test_whatever_changes_the_terms_of_a_table_stops_every_write(change):
+def test_any_change_of_schema_properties_or_protocol_stops_every_write(change):
     winner = ForecastSide(kind=StatementKind.MERGE, **{change: True})
     for kind in (StatementKind.INSERT, StatementKind.OPTIMIZE):
         assert forecast(PLAIN, ForecastSide(kind=kind), winner).verdict is Verdict.ALWAYS
@@ -288,7 +288,7 @@ def test_a_condition_that_rules_out_no_file_reads_every_file(layout: str, verdic
     assert (_conflict_after_winner(pair) is not None) == (verdict is Verdict.ALWAYS)
 
 
-def test_what_changes_the_metadata_is_ordered_before_no_append():
+def test_no_append_is_ordered_after_a_change_of_metadata():
     setting = TableSetting(level=RELAXED, vectors=False)
     pair = Pair.open(setting, (StatementKind.OVERWRITE, MINE), (StatementKind.INSERT, MINE))
     pair.current.txn.stage(pair.current.txn.snapshot.metadata)
@@ -298,7 +298,7 @@ def test_what_changes_the_metadata_is_ordered_before_no_append():
     assert _conflict_after_winner(pair).__name__ in told.exceptions
 
 
-def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
+def test_restated_row_ids_stop_operations_that_set_the_whole_table():
     setting = TableSetting(level=RELAXED, vectors=False)
     winner = ForecastSide(kind=StatementKind.RESTATE)
     for kind in (StatementKind.RESTORE, StatementKind.DELETE):
@@ -311,7 +311,7 @@ def test_row_ids_that_are_filled_in_stop_what_sets_the_whole_table():
         assert conflicts == (told.verdict is Verdict.ALWAYS) == (kind is StatementKind.RESTORE)
 
 
-def test_what_reads_when_it_commits_overlaps_with_nothing():
+def test_an_operation_that_reads_at_its_commit_overlaps_with_nothing():
     late = ForecastSide(kind=StatementKind.VACUUM, reads_late=True)
     assert forecast(PLAIN, late, ForecastSide(kind=StatementKind.ALTER)).verdict is Verdict.NEVER
 

@@ -257,7 +257,7 @@ def test_in_doubt_it_is_a_conflict(name: str, level: str):
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_a_commit_of_what_was_not_read_is_no_conflict(name: str):
+def test_a_commit_of_unread_files_is_no_conflict(name: str):
     winners, current = PASSES[name]
     features = {"delta.feature.domainMetadata": "supported"}
     assert find_conflict_with(winners, current, **features) is None
@@ -286,7 +286,7 @@ def test_a_domain_that_both_write_is_a_conflict_though_it_says_the_same():
 
 
 @pytest.mark.parametrize("operation", ["RESTORE", "CLONE", "CREATE OR REPLACE TABLE"])
-def test_what_sets_the_whole_table_meets_every_file(operation: str):
+def test_an_operation_that_sets_the_whole_table_conflicts_with_every_file(operation: str):
     def act(txn: OptimisticTransaction) -> None:
         txn.read_whole_table()
         stage(txn, removal_of(A), file("mine"))

@@ -165,7 +165,7 @@ def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, An
 
 
 @pytest.mark.parametrize("clustered", [True, False])
-def test_a_change_of_the_table_conflicts_with_all_but_what_the_protocol_knows_of_clustering(
+def test_a_change_of_the_table_conflicts_with_everything_except_clustering_that_the_protocol_allows(
     clustered: bool,
 ):
     setting = TableSetting(level=LEVELS[1], vectors=True, clustered=clustered)

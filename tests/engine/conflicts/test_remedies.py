@@ -275,7 +275,7 @@ def test_the_documentation_lists_every_remedy_as_it_reads():
     assert rows == [f"| {text.action} | {text.when} |" for text in TEXTS.values()]
 
 
-def test_who_wrote_to_an_empty_directory_is_told_to_create_the_table_before_anything_else():
+def test_a_write_to_an_empty_directory_is_advised_to_create_the_table_first():
     empty = Situation(rule=Rule.PROTOCOL_CHANGED, subclass=Subclass.WRITE_TO_EMPTY_DIRECTORY)
     shown = [remedy.kind for remedy in remedies_of_report("DELTA_PROTOCOL_CHANGED", empty)]
     assert shown == [K.CREATE_FIRST, K.RETRY]
@@ -292,7 +292,7 @@ def test_only_the_partition_columns_without_a_value_are_asked_for():
     assert "`country = 'DE'`" in texts(K.PARTITION_PREDICATE, **with_values)
 
 
-def test_what_stands_in_the_way_of_rows_is_named():
+def test_obstacles_to_row_level_decisions_are_named():
     facts = FILES | {"obstacle": "its condition contains a subquery"}
     assert (
         "The conflict is decided at file level because its condition contains a subquery."
@@ -335,9 +335,7 @@ def _find_neighbor_conflict(
 @pytest.mark.parametrize("identity", [False, True])
 @pytest.mark.parametrize("level", SETTABLE_LEVELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_following_what_is_advised_ends_the_conflict(
-    layout: str, level: IsolationLevel, identity: bool
-):
+def test_following_the_advice_ends_the_conflict(layout: str, level: IsolationLevel, identity: bool):
     """The statements touch different rows. The advice is followed step by step, including later advice."""
     start = TableSetting(level=level, identity=identity, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
@@ -362,7 +360,7 @@ def test_following_what_is_advised_ends_the_conflict(
 
 @pytest.mark.parametrize("level", SETTABLE_LEVELS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_would_end_the_conflict_is_advised(layout: str, level: IsolationLevel):
+def test_the_advice_names_a_change_that_would_end_the_conflict(layout: str, level: IsolationLevel):
     setting = TableSetting(level=level, **LAYOUTS[layout])
     for mine, theirs in PAIRS:
         error = _find_neighbor_conflict(setting, mine, theirs)
@@ -404,20 +402,20 @@ def _conflict(table: DeltaTable, mine: c.Command, theirs: c.Command) -> Conflict
     return raised.value.conflict
 
 
-def test_an_aborted_update_of_a_table_without_vectors_is_told_to_enable_them():
+def test_an_aborted_update_of_a_table_without_vectors_is_advised_to_enable_them():
     table = _table(enableDeletionVectors="false")
     facts = _conflict(table, c.Update(2, c.Range(2, 3), 2), c.Update(3, c.Range(4, 5), 4))
     assert [remedy.kind for remedy in facts.remedies][:2] == [K.DELETION_VECTORS, K.LAYOUT]
 
 
-def test_writes_of_one_row_are_told_to_keep_to_different_rows_and_nothing_about_vectors():
+def test_writes_of_one_row_are_advised_to_change_different_rows_and_not_to_enable_vectors():
     facts = _conflict(
         _table(), c.Delete(2, c.Range(2, 4), promise=False), c.Delete(3, c.Range(3, 5))
     )
     assert [remedy.kind for remedy in facts.remedies] == [K.DIFFERENT_ROWS]
 
 
-def test_a_compaction_on_a_table_without_vectors_is_told_of_them():
+def test_a_compaction_on_a_table_without_vectors_is_advised_to_enable_them():
     table = _table(enableDeletionVectors="false")
     _do(table, c.Append(2, ROWS))
     facts = _conflict(table, c.Delete(3, c.Range(2, 3)), c.Optimize(4, (0, 1)))
@@ -425,13 +423,13 @@ def test_a_compaction_on_a_table_without_vectors_is_told_of_them():
     assert shown == [K.DELETION_VECTORS, K.COMPACT_IN_QUIET]
 
 
-def test_a_truncate_is_told_to_run_alone():
+def test_a_truncate_is_advised_to_run_alone():
     facts = _conflict(_table(), c.Truncate(2), c.Delete(3, c.Range(3, 5)))
     assert facts.remedies[0].kind is K.ALONE
     assert K.LAYOUT not in {remedy.kind for remedy in facts.remedies}
 
 
-def test_who_lost_the_race_for_a_new_table_is_told_to_create_it_first():
+def test_the_loser_of_a_race_for_a_new_table_is_advised_to_create_it_first():
     create = Statement(StatementKind.CREATE)
     error = first_conflict(create, (create,), TableSetting(SETTABLE_LEVELS[0], vectors=True))
     assert error is not None

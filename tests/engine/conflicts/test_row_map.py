@@ -78,7 +78,7 @@ def test_a_target_with_rows_of_its_own_is_not_traced():
     assert not _trace(sample_table, (0, 4), rows=rows, origins=[*range(8), 8]).targets
 
 
-def test_row_ids_trace_what_tags_do_not_say():
+def test_row_ids_trace_rows_that_tags_do_not():
     sample_table = _sample_table(row_tracking=True)
     rows = [*sample_table.rows["d2"], *sample_table.rows["d1"]]
     removes = [build_remove(file) for file in sample_table.files]

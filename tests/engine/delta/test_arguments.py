@@ -34,7 +34,7 @@ def builder(spark, tmp_path):
         ((None, {1: ""}), TypeError, "Keys of dict in 'set' must contain only"),
     ],
 )
-def test_update_refuses_what_delta_spark_refuses(table, arguments, error, words):
+def test_update_refuses_the_same_arguments_as_delta_spark(table, arguments, error, words):
     with pytest.raises(error, match=words):
         table.update(*arguments)
 
@@ -58,7 +58,7 @@ def test_update_refuses_what_delta_spark_refuses(table, arguments, error, words)
         ((None, {1: ""}), TypeError, "Keys of dict in {} must contain only"),
     ],
 )
-def test_clauses_of_merge_refuse_what_delta_spark_refuses(
+def test_clauses_of_merge_refuse_the_same_arguments_as_delta_spark(
     merge_builder, clause, name, arguments, error, words
 ):
     with pytest.raises(error, match=words.format(name)):

@@ -66,7 +66,7 @@ def test_a_function_of_the_source_alone_is_one_more_column_of_it(spark, make):
     assert rows_of(table.toDF()) == [("a", 10), ("c", 3), ("d", 4)]
 
 
-def test_what_spark_alone_evaluates_of_the_target_reads_whole_files(spark, make):
+def test_conditions_that_only_spark_evaluates_read_whole_files(spark, make):
     table, is_first = make(), F.udf(lambda key: key == "a", "boolean")
     first = table.observed(Meanwhile(lambda: table.delete("key = 'b'")))
     with pytest.raises(DeltaConcurrentModificationException) as caught:
@@ -147,7 +147,7 @@ def test_retries_begin_again_after_a_conflict(spark, make):
     assert rows_of(table.toDF())[0] == ("a", 121)
 
 
-def test_what_a_random_source_decided_is_what_is_written(spark, make):
+def test_rows_chosen_by_a_random_source_are_the_rows_written(spark, make):
     table = make(enableChangeDataFeed="true")
     source = _source(spark, [("a", 0)]).select(
         "key", (F.rand() * 1_000_000).cast("long").alias("value")

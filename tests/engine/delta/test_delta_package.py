@@ -114,7 +114,7 @@ WAYS = {  # in the first way, the JVM starts with a catalog class that it does n
 @pytest.mark.spark
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("way", one_in(2, WAYS))
-def test_a_program_of_delta_spark_runs_unchanged_whoever_sets_its_catalog(tmp_path, way):
+def test_a_program_of_delta_spark_runs_unchanged_even_if_others_set_its_catalog(tmp_path, way):
     program, (runner, path, submitted) = tmp_path / "program.py", WAYS[way]
     program.write_text(PROGRAM)
     command = (*runner, str(program), str(tmp_path / "table"))

@@ -207,7 +207,7 @@ def test_a_merge_target_may_be_called_source_and_its_source_target(lake, orders)
     assert rows(lake, "TABLE orders") == [(1, "pen"), (3, "NIB")]
 
 
-def test_a_dynamic_overwrite_with_one_partition_fixed_replaces_what_the_rows_touch(lake):
+def test_a_dynamic_overwrite_with_one_partition_fixed_replaces_the_partitions_of_its_rows(lake):
     lake.sql(
         "CREATE TABLE shifts (n INT, day STRING, shift INT) USING delta PARTITIONED BY (day, shift)"
     )
@@ -233,7 +233,7 @@ def test_a_temporary_view_has_the_latest_rows_and_leaves_no_other_view(lake, ord
         lake.sql("CREATE TEMP VIEW recent AS SELECT id FROM orders")
 
 
-def test_default_is_what_the_table_says_of_the_column(lake, orders):
+def test_default_is_the_default_of_the_column(lake, orders):
     lake.sql("INSERT INTO orders VALUES (4, DEFAULT), (DEFAULT, 'cap')")
     lake.sql("UPDATE orders SET item = DEFAULT WHERE id = 1")
     assert rows(lake, "SELECT * FROM orders WHERE id IS NULL OR id IN (1, 4)") == [

@@ -152,7 +152,7 @@ def test_changes_are_read_by_version(lake, days, tmp_path):
     ]
 
 
-def test_a_statement_leaves_what_the_caller_cached_and_buckets_are_refused(lake, days):
+def test_a_statement_keeps_the_callers_cache_and_refuses_buckets(lake, days):
     days.write.format("delta").saveAsTable("cached")
     frame = lake.table("cached").cache()
     assert frame.count() == lake.sql("SELECT count(*) FROM cached").first()[0] == len(DAYS)

@@ -69,7 +69,7 @@ def test_an_error_is_also_of_the_kind_that_pyspark_has_for_it(error, kind):
     assert raised.facts()["remedy"] == error.remedy
 
 
-def test_what_spark_says_of_a_condition_is_raised_as_it_is():
+def test_spark_errors_about_a_condition_are_raised_unchanged():
     told = AnalysisException("no such column")
     failed = errors.RequestError("Spark failed.")
     with pytest.raises(AnalysisException) as caught, delta_errors():

@@ -57,7 +57,7 @@ def test_errors_that_are_no_conflicts_keep_their_class():
     assert type(raised) is AnalysisException
 
 
-def test_what_pyspark_does_not_know_is_not_hidden_by_it():
+def test_exceptions_that_pyspark_does_not_know_are_not_hidden():
     unknown = captured.UnknownException.__new__(captured.UnknownException)
     unknown.__dict__.update(_desc="io.delta: lost", _stackTrace="at", _cause=None, _origin=None)
     raised = conversion._recast(exceptions.ConcurrentAppendException, unknown, "")

@@ -35,7 +35,7 @@ def numbers(frame):
     return sorted(row.n for row in frame.collect())
 
 
-def test_every_way_to_make_a_frame_reads_what_was_written_since(lake, place):
+def test_every_way_to_make_a_frame_reads_later_writes(lake, place):
     lake.sql(f"CREATE OR REPLACE TEMP VIEW by_sql AS SELECT n FROM delta.`{place}`")
     load(lake, place).createOrReplaceTempView("by_frame")
     load(lake, place).createOrReplaceGlobalTempView("for_all")
@@ -93,7 +93,7 @@ def test_no_query_sees_two_versions_of_a_table(lake, place, monkeypatch):
     assert set(seen) == {seen[0]}
 
 
-def test_what_spark_caches_stays_as_spark_caches_it(lake, place):
+def test_frames_that_spark_caches_stay_cached(lake, place):
     frame = load(lake, place).cache()
     try:
         assert frame.count() == 1

@@ -112,7 +112,7 @@ def reports(spool):
             stop_reports()
 
 
-def test_attempts_at_one_command_are_told_as_one_run(table, reports):
+def test_attempts_at_one_command_are_reported_as_one_run(table, reports):
     with report_transaction(None, table.uri) as observer:
         loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
         write(table, c.Update(5, c.Range(3, 4), x=99))
@@ -163,7 +163,7 @@ def test_a_write_of_the_data_source_is_on_disk_before_its_process_may_end(tmp_pa
     assert kept == [["begun", "committed"]]
 
 
-def test_what_is_saved_on_disk_is_sent_in_the_background(spool):
+def test_events_saved_on_disk_are_sent_in_the_background(spool):
     with desk() as dashboard:
         box = outbox_to(dashboard.url, spool)
         box.put(event(1))
@@ -173,7 +173,7 @@ def test_what_is_saved_on_disk_is_sent_in_the_background(spool):
     assert files_of(spool) == []
 
 
-def test_the_callers_observer_is_told_too(table, reports):
+def test_the_callers_observer_is_also_called(table, reports):
     seen = []
 
     class Own(TransactionObserver):
@@ -218,7 +218,7 @@ def test_without_a_dashboard_the_callers_observer_is_alone(table):
         assert observer is None
 
 
-def test_what_cannot_be_sent_waits_on_disk_and_is_sent_once(spool):
+def test_events_that_cannot_be_sent_wait_on_disk_and_are_sent_once(spool):
     box = outbox_to(NOBODY, spool)
     box.put(event(1))
     assert not box.flush(30)
@@ -234,7 +234,7 @@ def test_what_cannot_be_sent_waits_on_disk_and_is_sent_once(spool):
     assert files_of(spool) == []
 
 
-def test_a_dashboard_that_comes_back_gets_what_waited(spool):
+def test_a_dashboard_that_comes_back_gets_the_waiting_events(spool):
     with desk() as dashboard:
         dashboard.answers = [(503, {"code": "UNAVAILABLE"})]
         box = outbox_to(dashboard.url, spool)
@@ -559,7 +559,7 @@ class TestSettings:
             ({"LAKEUI_QUEUE_EVENTS": "0"}, "LAKEUI_QUEUE_EVENTS"),
         ],
     )
-    def test_what_is_no_dashboard_is_refused(self, changed, field):
+    def test_an_address_of_no_dashboard_is_refused(self, changed, field):
         told = {"LAKEUI_URL": "https://lake.example", "LAKEUI_TOKEN": "x"} | changed
         with pytest.raises(RequestError) as raised:
             settings_from(told)
@@ -627,7 +627,7 @@ class TestSettings:
             )
         assert [sent["table"] for sent in dashboard.events] == ["t"]
 
-    def test_configure_sends_what_comes_after_it(self, spool):
+    def test_configure_sends_later_events(self, spool):
         with desk() as dashboard:
             engine.delta.configure(
                 report_to=dashboard.url, token="lake_x", application="adhoc", spool=spool

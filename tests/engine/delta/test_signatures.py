@@ -124,7 +124,7 @@ def test_every_method_has_delta_sparks_arguments_and_defaults(name):
 
 
 @pytest.mark.parametrize("name", RETURNS)
-def test_every_method_returns_what_delta_sparks_does(name):
+def test_every_method_returns_the_same_type_as_in_delta_spark(name):
     for kind, methods in RETURNS[name].items():
         for method in methods.split():
             annotation = inspect.signature(getattr(getattr(tables, name), method)).return_annotation

@@ -74,7 +74,7 @@ def test_a_text_is_cast_by_the_session_s_zone(session, make, way):
         (f"array({AS_TIME})", "said", "said", f"[{TEXT}]"),
     ],
 )
-def test_what_another_type_makes_of_a_time_is_the_session_s(
+def test_a_time_cast_to_another_type_uses_the_session_s_zone(
     session, make, value, column, told, expected
 ):
     _save(session.sql(f"SELECT 1 AS id, {value} AS {column}"), make())

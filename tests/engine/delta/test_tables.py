@@ -114,7 +114,7 @@ def test_a_builder_of_merge_can_be_used_again(make, source):
     assert rows_of(table.toDF()) == [("a", -1), ("b", 0), ("c", 3), ("d", 4)]
 
 
-def test_merge_evolves_the_schema_by_what_its_clauses_set(spark, make, source):
+def test_merge_evolves_the_schema_by_the_columns_that_its_clauses_set(spark, make, source):
     table = make()
     wider = source.toDF("key", "value").withColumns({"n": F.lit(1), "m": F.lit(2)}).alias("s")
     on = "t.key = s.key"
@@ -129,7 +129,7 @@ def test_merge_evolves_the_schema_by_what_its_clauses_set(spark, make, source):
     assert rows_of(table.toDF().where("n is not null")) == [("a", -1, 1, 2), ("b", 0, 1, 2)]
 
 
-def test_merge_refuses_what_delta_spark_refuses(make, source):
+def test_merge_refuses_the_same_arguments_as_delta_spark(make, source):
     table = make().alias("t")
     renamed = source.toDF("key", "value").alias("s")
     with pytest.raises(AnalysisException, match="ambiguous"):
@@ -200,7 +200,7 @@ def test_history_and_detail_have_delta_sparks_columns(make):
     assert "deletionVectors" in detail.tableFeatures
 
 
-def test_optimize_tells_what_it_did_and_refuses_other_columns(spark, make):
+def test_optimize_returns_its_metrics_and_refuses_other_columns(spark, make):
     table = make(schema="key string, value bigint, p int", rows=[("a", 1, 1)])
     for number in (2, 3):
         more = spark.createDataFrame([("a", number, 1)], "key string, value bigint, p int")

@@ -46,12 +46,12 @@ def test_a_value_is_cast_by_the_session_s_zone(table, value):
     assert _row(table)[0] == NEW_YEAR
 
 
-def test_a_time_that_becomes_text_is_told_by_the_session_s_zone(table):
+def test_a_time_cast_to_text_uses_the_session_s_zone(table):
     table.update(set={"said": "at"})
     assert _row(table)[1] == "2024-07-01 12:00:00"
 
 
-def test_what_a_merge_sets_is_cast_by_the_session_s_zone(table):
+def test_values_that_a_merge_sets_are_cast_in_the_session_s_zone(table):
     session = table.toDF().sparkSession
     source = session.sql("SELECT 1 AS id, '2024-01-01 00:00:00' AS at, 'x' AS said")
     merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")

@@ -115,7 +115,7 @@ def test_a_temporary_view_is_altered(lake, orders):
         lake.sql(f"DROP VIEW {name}")
 
 
-def test_a_view_follows_the_rules_of_spark_on_what_it_reads(lake, orders):
+def test_a_view_follows_the_rules_of_spark_on_the_tables_it_reads(lake, orders):
     lake.sql("CREATE TEMP VIEW passing AS SELECT id FROM orders")
     lake.sql("CREATE VIEW v AS SELECT id FROM orders")
     lake.sql("CREATE VIEW w AS SELECT id FROM v")

@@ -113,7 +113,7 @@ def test_conditions_have_sparks_values(text, expected):
         "date_trunc('eon', ts) = ts",
     ],
 )
-def test_what_cannot_be_exact_is_not_evaluated(text):
+def test_inexact_results_are_not_evaluated(text):
     with pytest.raises(CannotEvaluateError):
         evaluate_arrow(parse_condition(text, SCHEMA), TABLE)
 

@@ -32,7 +32,7 @@ BY_ARROW = sorted({*COMPARED} - {*ONLY_SPARK})
 
 
 @pytest.mark.parametrize("name", ONLY_SPARK)
-def test_what_arrow_does_not_know_it_gives_no_value_of(name):
+def test_arrow_gives_no_value_for_functions_that_it_lacks(name):
     trees = _trees(name)
     assert trees
     for tree in trees:
@@ -43,7 +43,7 @@ def test_what_arrow_does_not_know_it_gives_no_value_of(name):
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", one_in(12, BY_ARROW))
-def test_arrow_says_of_each_edge_what_spark_says(name: str, spark: SparkSession) -> None:
+def test_arrow_and_spark_agree_on_each_edge_value(name: str, spark: SparkSession) -> None:
     compared, wrong = 0, []
     for tree in _trees(name):
         rows = _rows(tree)

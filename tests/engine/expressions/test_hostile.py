@@ -75,11 +75,11 @@ def _validate(command: Delete | Optimize | Update) -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_what_people_write_is_not_refused(text):
+def test_common_expressions_are_not_refused(text):
     assert parse_condition(text, SCHEMA)
 
 
-def test_a_refusal_says_where_and_what_to_do():
+def test_a_refusal_names_the_position_and_the_remedy():
     with pytest.raises(ExpressionError) as caught:
         parse_condition("id = 1 AND reflect('a', 'b') = ''", SCHEMA)
     assert caught.value.position == 11

@@ -21,7 +21,7 @@ def _condition(text):
 
 
 @pytest.mark.parametrize("escape", ["\\", "/", "E", "."])
-def test_arrow_matches_what_the_model_matches(escape):
+def test_arrow_matches_the_same_texts_as_the_model(escape):
     values = texts(60)
     table = pa.table({"s": pa.array(values, pa.string())})
     for pattern in patterns(120):
@@ -32,7 +32,7 @@ def test_arrow_matches_what_the_model_matches(escape):
 
 
 @pytest.mark.parametrize("pattern", ["a", "a%", "%a", "%a%", "a%b", "%", ""])
-def test_what_spark_compares_byte_by_byte_stays_like(pattern):
+def test_patterns_that_spark_compares_byte_by_byte_stay_like(pattern):
     tree = _condition(f"s LIKE '{pattern}'")
     assert adapt_to_spark(tree) == tree
 

@@ -42,7 +42,7 @@ def test_a_name_before_a_dot_is_looked_for_where_spark_looks(
     assert (column.relation, column.path) == expected
 
 
-def test_what_one_table_is_called_means_no_other_one():
+def test_the_name_of_one_table_means_no_other_one():
     with pytest.raises(UnknownColumnError):
         _scope(("x", "t"), ("t",)).resolve(["t", "b"])
     alone = Relation(TARGET, "target", ("x", "t"))

@@ -88,7 +88,7 @@ def test_a_value_has_its_type_and_says_the_same_to_spark(text, kind, shown):
         ("d + INTERVAL 1 MONTH 2 DAYS = d", "cannot combine"),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_a_place(text, why):
+def test_operands_that_do_not_fit_are_refused_with_a_position(text, why):
     with pytest.raises(ExpressionError, match=why) as caught:
         parse_condition(text, SCHEMA)
     assert caught.value.position is not None
@@ -108,7 +108,7 @@ def test_what_does_not_go_together_is_refused_with_a_place(text, why):
         "aggregate(arr, 0, (a, x) -> a + x) > 5 AND FALSE",
     ],
 )
-def test_neither_statistics_nor_arrow_decide_what_spark_alone_says(text):
+def test_neither_statistics_nor_arrow_decide_conditions_that_only_spark_evaluates(text):
     tree = parse_condition(text, SCHEMA)
     first = tree.arguments[0] if text.endswith("AND FALSE") else tree
     assert possible(first, lambda _: UNKNOWN).true

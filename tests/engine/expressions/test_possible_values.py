@@ -87,7 +87,7 @@ _ROWS = [
 @pytest.mark.parametrize(
     ("text", "given_range", "expected"), _ROWS, ids=[f"{n}-{row[0]}" for n, row in enumerate(_ROWS)]
 )
-def test_bounds_decide_what_can_be(text, given_range, expected):
+def test_bounds_decide_the_possible_truth_values(text, given_range, expected):
     tree = parse_condition(text, SCHEMA)
     assert possible(tree, lambda _: given_range) == TruthValues(*expected)
 

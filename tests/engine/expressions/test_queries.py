@@ -71,7 +71,7 @@ def shape(query):
         ("WITH c(n) AS (SELECT id FROM b VERSION AS OF 7) SELECT n + 1 AS m FROM c", [("m", LONG)]),
     ],
 )  # fmt: skip
-def test_what_comes_out_has_names_and_types(text, columns):
+def test_columns_of_a_result_have_names_and_types(text, columns):
     assert [(name, column.type) for name, column in bind(text).columns] == columns
 
 

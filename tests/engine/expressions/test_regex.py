@@ -33,7 +33,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize("pattern", [*BOMBS, *NOT_TAKEN])
-def test_what_may_take_long_or_is_not_known_is_refused(pattern):
+def test_slow_or_unknown_patterns_are_refused(pattern):
     with pytest.raises(ExpressionError, match="is not supported") as caught:
         limit_pattern(pattern, 7)
     assert caught.value.remedy
@@ -42,7 +42,7 @@ def test_what_may_take_long_or_is_not_known_is_refused(pattern):
 
 @pytest.mark.timeout(30)  # a backtracking pattern would never end
 @pytest.mark.parametrize("pattern", TAKEN)
-def test_what_is_taken_is_quick_on_every_text(pattern):
+def test_accepted_patterns_are_fast_on_every_text(pattern):
     java = re.compile(limit_pattern(pattern).java)
     for piece in ("a", "ab", "foo", "a@", "x", ",", "1-", "\n"):
         text = (piece * 2000)[:2000] + "!"
@@ -57,7 +57,7 @@ PATTERN = st.lists(st.tuples(PART, TIMES).map("".join), min_size=1, max_size=5).
 
 
 @given(PATTERN, st.lists(st.text("abc1 \n", max_size=12), min_size=1, max_size=8))
-def test_the_pattern_that_java_is_given_matches_what_was_written(pattern, texts):
+def test_the_pattern_for_java_matches_the_same_texts_as_the_written_one(pattern, texts):
     try:
         java = limit_pattern(pattern).java
     except ExpressionError:
@@ -90,7 +90,7 @@ def test_spark_is_given_the_bounded_pattern_over_a_bounded_text():
         "regexp_extract(s, 'a')",
     ],
 )
-def test_what_a_function_of_patterns_cannot_do_is_refused(text):
+def test_patterns_that_a_function_does_not_support_are_refused(text):
     with pytest.raises(ExpressionError) as caught:
         parse_expression(text, SCHEMA)
     assert caught.value.remedy

@@ -138,7 +138,7 @@ def sessions(spark: SparkSession, rows: pa.Table) -> dict[tuple[str, str], DataF
     return frames
 
 
-def test_what_is_alike_everywhere_has_one_value_in_every_session(
+def test_expressions_independent_of_the_session_have_one_value_in_every_session(
     rows: pa.Table, sessions: dict[tuple[str, str], DataFrame]
 ) -> None:
     trees = {
@@ -170,7 +170,7 @@ def test_the_engine_s_own_terms_are_a_session_s(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_expression_means_what_the_session_says(
+def test_an_expression_follows_the_session(
     place: tuple[str, str], rows: pa.Table, sessions: dict[tuple[str, str], DataFrame]
 ) -> None:
     frame = sessions[place]

@@ -68,7 +68,7 @@ SCHEMA = StructType(
         ("(id, s) = (1, 'a')", "struct(id AS col1, s AS col2) = struct(1, 'a')"),
     ],
 )
-def test_a_spelling_means_what_the_plain_one_does(text, plain):
+def test_a_spelling_has_the_meaning_of_the_plain_one(text, plain):
     assert parse_expression(text, SCHEMA) == parse_expression(plain, SCHEMA)
 
 

@@ -84,7 +84,7 @@ def test_no_file_is_left_out_for_a_column_of_the_rows_around(relation):
     assert [to_sql(part) for part in sunk.values()] == ["`i` > 1"]
 
 
-def test_what_a_subquery_reads_is_known():
+def test_the_reads_of_a_subquery_are_known():
     tree = _tree("l IN (SELECT i FROM other WHERE rand() < 0.5) AND ok")
     assert has_subquery(tree)
     assert {name for node in walk(tree) if isinstance(node, Subquery) for name in node.tables} == {

@@ -54,7 +54,7 @@ def test_a_mixed_predicate_splits_only_across_and():
     assert len(split_conjuncts(_tree("i = 1 OR l > 2019"))) == 1
 
 
-def test_joining_what_was_split_gives_the_same_tree():
+def test_joining_split_conjuncts_gives_the_same_tree():
     tree = _tree("i = 1 AND s = 'a' AND ok")
     assert conjunction(split_conjuncts(tree)) == tree
 

@@ -31,6 +31,6 @@ def test_a_value_is_parsed_as_an_expression_without_columns(text):
 
 
 @pytest.mark.parametrize("text", ["current_timestamp()", "current_date()", "1 + 1"])
-def test_what_is_of_the_hour_is_not_kept(text):
+def test_values_that_depend_on_the_time_are_not_cached(text):
     early, late = (parse_value(text, now_ms=ms) for ms in (0, 10**12))
     assert (early == late) is (text == "1 + 1")

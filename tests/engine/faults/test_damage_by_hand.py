@@ -207,7 +207,7 @@ def test_damage_that_readers_may_ignore_is_read_over(store: MemoryStore, name: s
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_is_refused_by_name(store: MemoryStore, name: str):
+def test_damage_that_prevents_reading_is_refused_by_name(store: MemoryStore, name: str):
     damage, error = REFUSED[name]
     damage(store)
     with pytest.raises(error):

@@ -34,7 +34,7 @@ def table(tmp_path: Path) -> DeltaTable:
         " WHEN MATCHED THEN UPDATE SET *",
     ],
 )
-def test_a_full_disk_is_told_as_such_and_no_file_stays(
+def test_a_full_disk_is_reported_as_such_and_no_file_stays(
     table: DeltaTable, statement: str, size_bytes: int
 ):
     before = {file.path for file in table.store.list_all()}

@@ -119,7 +119,7 @@ def _check_elsewhere(table: Path) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", one_in(2, OPERATIONS))
-def test_an_operation_whose_process_is_killed_happens_wholly_or_not_at_all(
+def test_an_operation_whose_process_is_killed_happens_completely_or_not_at_all(
     name: str, undertaker: Undertaker, tmp_path: Path
 ):
     sweep = Sweep(name, tmp_path, undertaker)

@@ -208,7 +208,7 @@ def _check(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", one_in(2, OPERATIONS))
-def test_an_operation_whose_store_fails_happens_wholly_or_not_at_all(name: str):
+def test_an_operation_whose_store_fails_happens_completely_or_not_at_all(name: str):
     operation = OPERATIONS[name]
     made = operation.table(_uri()).store
     store = FaultyStore(copy_store(made, _uri()))
@@ -252,7 +252,7 @@ def _check_vacuum(command: Vacuum, made: Store, fail_at: int, mode: str) -> Engi
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("lite", [False, True])
-def test_vacuum_loses_nothing_whatever_fails_and_ends_its_work_when_run_again(lite: bool):
+def test_vacuum_loses_nothing_under_any_fault_and_completes_when_run_again(lite: bool):
     command = Vacuum(lite=lite)
     made = _create_loaded(_uri(), **{"delta.enableDeletionVectors": "false"}).store
     made.put(STRAY, b"PAR1")

@@ -56,7 +56,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_follows_a_commit_never_fails_it(kind: str):
+def test_post_commit_work_never_fails_a_commit(kind: str):
     made = _create_store(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
     store = FaultyStore(copy_store(made, f"{made.root}-whole"))
     _commit(store, FakeClock(ms=NOW), "mine", 4)
@@ -87,7 +87,7 @@ def _write_compaction(store: Store) -> None:
     ("kind", "act"),
     [("classic", _write_checkpoint), ("v2", _write_checkpoint), ("compaction", _write_compaction)],
 )
-def test_what_is_requested_after_a_commit_is_done_wholly_or_not_at_all(kind: str, act):
+def test_maintenance_requested_after_a_commit_is_done_completely_or_not_at_all(kind: str, act):
     made = _create_store(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
     expected = state_of(DeltaTable.open(made.root).snapshot())
     store = FaultyStore(copy_store(made, f"{made.root}-whole"))

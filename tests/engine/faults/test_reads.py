@@ -154,14 +154,14 @@ def test_a_log_cleaned_between_read_and_commit_is_noticed(store: Store, name: st
     check_whole(store)
 
 
-def test_a_log_cleaned_up_to_what_was_read_stops_nobody(store: Store):
+def test_a_log_cleaned_up_to_the_version_read_stops_no_reader(store: Store):
     commit = _stage(COMMANDS["delete"], DeltaTable(store, clock=FakeClock()))
     _clean_log(store)
     assert commit() == 7
     check_whole(store)
 
 
-def test_reads_of_what_was_cleaned_are_refused_by_name(store: Store):
+def test_reads_of_cleaned_versions_are_refused_by_name(store: Store):
     table = DeltaTable.open(store.root)
     old = table.snapshot(1)
     _clean_log(store)

@@ -121,7 +121,7 @@ def _check(
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_an_operation_on_spark_happens_wholly_or_not_at_all(
+def test_an_operation_on_spark_happens_completely_or_not_at_all(
     spark: SparkSession, tables: Path, tmp_path: Path, name: str
 ):
     made, statement = STATEMENTS[name]

@@ -80,7 +80,7 @@ def test_a_vector_whose_commit_had_landed_stays_when_the_answer_was_lost():
 
 
 @pytest.mark.parametrize("later", range(1, 9))
-def test_a_vector_stays_whatever_else_fails_after_the_answer_was_lost(later: int):
+def test_a_vector_stays_after_a_lost_answer_whatever_else_fails(later: int):
     table = _table()
     vector = _vector(table.store)
     put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1

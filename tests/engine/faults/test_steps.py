@@ -50,7 +50,9 @@ def _has_no_vectors(snapshot: Snapshot) -> bool:
 @pytest.mark.parametrize(
     ("statement", "is_done"), [(ENABLE, _has_row_ids), (DROP, _has_no_vectors)], ids=["ids", "drop"]
 )
-def test_a_rerun_completes_what_a_failure_left_between_two_commits(mode, statement, is_done):
+def test_a_rerun_completes_the_work_of_a_run_that_failed_between_two_commits(
+    mode, statement, is_done
+):
     command, fail_at, fired = parse_statement(statement), 0, True
     while fired:
         fail_at += 1

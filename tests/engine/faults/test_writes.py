@@ -99,7 +99,9 @@ def _read_feed(store: Store) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.timeout(120)
-def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(base_store: Store):
+def test_an_update_with_vectors_and_change_files_happens_completely_or_not_at_all(
+    base_store: Store,
+):
     before = state_of(DeltaTable(base_store).snapshot())
     whole = FaultyStore(copy_store(base_store, f"{base_store.root}-whole"))
     _update(whole, "once")

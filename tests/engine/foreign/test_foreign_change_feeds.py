@@ -61,7 +61,7 @@ def test_change_files_are_found_by_paths_that_are_escaped_once_more(tmp_path):
     ]
 
 
-def test_without_change_files_vectors_and_files_say_what_changed(tmp_path):
+def test_without_change_files_vectors_and_files_yield_the_changes(tmp_path):
     writer = HandWriter(tmp_path)
     file = writer.file("f.parquet", {"id": [1, 2, 3], "p": ["a", "b", "c"]})
     on = (3, 7, ["deletionVectors"], ["changeDataFeed"])

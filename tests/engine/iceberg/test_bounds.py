@@ -31,7 +31,7 @@ def test_a_cut_maximum_of_a_text_stays_above_every_text_that_it_stands_for():
     assert from_bytes(StringType(), high[1]) == "b"
 
 
-def test_bounds_of_moments_are_widened_by_what_their_texts_leave_out():
+def test_bounds_of_times_are_widened_by_the_digits_that_their_texts_omit():
     text = "1960-01-01T00:00:00.000Z"
     low, high = _bounds({"at": text}, {"at": text})
     exact = -315_619_200_000_000

@@ -203,7 +203,7 @@ def test_columns_added_renamed_and_dropped_are_followed(tmp_path):
     assert len(static_table(table.uri).metadata.schemas) > 2
 
 
-def test_a_table_that_is_replaced_by_a_partitioned_one_begins_anew(tmp_path):
+def test_a_table_replaced_by_a_partitioned_one_starts_new_metadata(tmp_path):
     table = create(tmp_path)
     append(table, id=[1], p=["a"])
     identity = static_table(table.uri).metadata.table_uuid
@@ -233,7 +233,7 @@ def test_a_refresh_that_failed_is_caught_up_by_the_next_commit(tmp_path, caplog)
     assert [row["id"] for row in read_with_all_clients(table)] == [2, 3]
 
 
-def test_metadata_that_was_lost_is_made_anew(tmp_path):
+def test_lost_metadata_is_created_again(tmp_path):
     table = create(tmp_path)
     append(table, id=[1], p=["a"])
     for file in Path(table.uri, "metadata").iterdir():
@@ -301,7 +301,7 @@ def test_a_table_in_memory_is_converted_through_its_own_store():
     assert file.record_count == 1
 
 
-def test_what_iceberg_could_not_read_is_refused(tmp_path):
+def test_tables_that_iceberg_cannot_read_are_refused(tmp_path):
     table = create(tmp_path)
     (add,) = append(table, id=[1, 2], p=["a", "b"])
     for statement in (

@@ -67,7 +67,7 @@ def test_tombstones_past_their_retention_are_left_out():
     assert state_of(store).tombstones.column("path").to_pylist() == ["new", "just"]
 
 
-def test_the_columns_are_what_other_engines_read():
+def test_the_columns_are_those_that_other_engines_read():
     store = create_store()
     write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
     with store.open_input(checkpoint_path(3)) as source:
@@ -201,7 +201,7 @@ def test_cleaning_the_log_twice_is_the_same_as_once():
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY) == []
 
 
-def test_what_dead_writers_left_is_cleaned_after_a_day(tmp_path):
+def test_files_that_dead_writers_left_are_cleaned_after_a_day(tmp_path):
     store = LocalStore(tmp_path)
     write_first(store)
     left = tmp_path / "_delta_log" / f".{1:020}.json.{uuid.uuid4().hex}.tmp"

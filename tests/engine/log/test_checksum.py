@@ -76,7 +76,7 @@ def test_a_commit_leaves_the_checksum_of_its_version():
     assert checksum_differences(load_snapshot(store)) == ()
 
 
-def test_a_checksum_tells_of_its_own_version_whoever_committed_since():
+def test_a_checksum_describes_its_own_version_even_after_later_commits():
     store = create_store()
     run_post_commit(store, 1, load_snapshot(store, 0), now_ms=0)
     assert load_checksum(store, 1)["txnId"] == "one"
@@ -96,7 +96,7 @@ def test_every_commit_of_a_transaction_leaves_one(tmp_path):
     assert read_checksum(table.store, 1).txn_id == txn.txn_id
 
 
-def test_in_commit_timestamps_are_told_where_they_are_on():
+def test_in_commit_timestamps_are_in_the_checksum_where_enabled():
     state = load_table_state(create_store())
     state = replace(state, commit_info=CommitInfo(in_commit_timestamp=77))
     assert checksum_of(state, TableProperties()).in_commit_timestamp_opt is None
@@ -176,7 +176,7 @@ def test_a_broken_checksum_is_ignored(data: bytes):
         ("metadata", {"id": "x", "schemaString": "{}"}, "The metadata in the checksum differs"),
     ],
 )
-def test_a_checksum_that_lies_is_told_and_not_believed(field: str, value: object, said: str):
+def test_a_false_checksum_is_reported_and_not_believed(field: str, value: object, said: str):
     store = create_store()
     write_checksum(store, load_table_state(store), TableProperties())
     store.put(checksum_path(2), json.dumps({**load_checksum(store), field: value}).encode())

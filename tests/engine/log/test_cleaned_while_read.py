@@ -49,7 +49,7 @@ def test_it_is_listed_once_more(root: str):
     assert (snapshot.version, _paths(snapshot)) == (4, ["f1", "f2", "f3", "f4"])
 
 
-def test_a_snapshot_that_is_brought_up_to_date_is_read_anew(root: str):
+def test_a_snapshot_that_is_brought_up_to_date_is_read_again(root: str):
     store = Cleaned(root)
     store.cleans = False
     earlier = load_snapshot(store, 0)
@@ -58,7 +58,7 @@ def test_a_snapshot_that_is_brought_up_to_date_is_read_anew(root: str):
     assert (newest.version, _paths(newest)) == (4, ["f1", "f2", "f3", "f4"])
 
 
-def test_what_is_gone_without_a_checkpoint_is_an_error(root: str):
+def test_missing_commits_without_a_checkpoint_are_an_error(root: str):
     store = Cleaned(root)
     store.has_checkpoint = False
     with pytest.raises(LogGapError):

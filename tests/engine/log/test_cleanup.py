@@ -98,7 +98,7 @@ def test_nothing_goes_that_lies_before_a_checkpoint_nobody_can_read(policy):
 
 
 @pytest.mark.parametrize(("over_ms", "goes"), [(CLOCK_SLACK_MS, False), (CLOCK_SLACK_MS + 1, True)])
-def test_a_version_is_kept_longer_by_what_two_clocks_may_differ(over_ms, goes):
+def test_a_version_is_kept_longer_by_the_possible_difference_of_two_clocks(over_ms, goes):
     store = AgedStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)
     for version in range(1, 4):
@@ -177,7 +177,7 @@ def test_a_log_is_listed_again_where_its_oldest_file_is_another():
     assert store.listed > before
 
 
-def test_what_expires_with_time_is_cleaned():
+def test_expired_transactions_and_tombstones_are_cleaned():
     store = _create_counting_store()
     assert clean_log_again(store, 2 * DAY_MS, 5 * DAY_MS) == []
     assert clean_log_again(store, 2 * DAY_MS, 8 * DAY_MS)

@@ -68,7 +68,7 @@ def test_a_checkpoint_that_nobody_can_read_is_passed_over():
     assert load_definition(store).metadata.configuration == {"user.at": "5"}
 
 
-def test_what_cannot_be_read_is_refused_as_the_state_is():
+def test_an_unreadable_definition_is_refused_like_an_unreadable_state():
     store = _log()
     with pytest.raises(VersionNotFoundError):
         load_definition(store, NEWEST + 9)

@@ -47,9 +47,7 @@ def write_log(commits: Sequence[Sequence[Action]]) -> Store:
 
 
 @given(COMMITS, st.data())
-def test_every_version_is_what_replay_from_zero_says(
-    commits: list[list[Action]], data: st.DataObject
-):
+def test_every_version_equals_a_replay_from_zero(commits: list[list[Action]], data: st.DataObject):
     store, last = write_log(commits), len(commits)
     for end in sorted(data.draw(st.sets(st.integers(1, last), max_size=3))):
         write_compaction(store, end, data.draw(st.integers(2, 5)))

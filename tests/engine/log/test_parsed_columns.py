@@ -100,7 +100,7 @@ def test_one_bad_bound_leaves_the_others():
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{", "7"])
-def test_what_is_no_statistics_is_null(text: str | None):
+def test_invalid_statistics_are_null(text: str | None):
     column = pa.chunked_array([[text, '{"numRecords":3}']], pa.string())
     statistics = parse_statistics(column, metadata(), TableProperties())
     first, second = statistics.to_pylist()
@@ -276,7 +276,7 @@ def _ids_elsewhere(root: Path, where: str) -> list[list[int]]:
         return [first, [row[0] for row in cursor.fetchall()]]
 
 
-def test_structs_alone_say_what_the_text_said(tmp_path: Path):
+def test_structs_alone_contain_the_same_values_as_the_text(tmp_path: Path):
     store = create_store(tmp_path, "classic", **{"delta.checkpoint.writeStatsAsJson": "false"})
     before = load_table_state(store).files.column("stats").to_pylist()
     read_add_type(store)

@@ -91,12 +91,12 @@ def current(store: Store, version: int | None = None) -> TableState:
 
 
 @given(COMMITS)
-def test_replay_is_what_the_model_says(commits: list[list[Action]]):
+def test_replay_equals_the_model(commits: list[list[Action]]):
     Model(commits).assert_is(current(write_log(commits)))
 
 
 @given(COMMITS, st.integers(1, 4))
-def test_replay_in_parts_is_what_the_model_says(commits: list[list[Action]], most: int):
+def test_replay_in_parts_equals_the_model(commits: list[list[Action]], most: int):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("engine.log.replay._MOST_OBJECTS", most)
         Model(commits).assert_is(current(write_log(commits)))

@@ -115,7 +115,7 @@ def test_a_version_that_is_gone_or_to_come_is_refused_with_the_range(store: Stor
     assert (caught.value.earliest, caught.value.latest) == (10, 13)
 
 
-def test_what_came_after_a_known_version_is_listed_alone(store: Store):
+def test_only_files_after_a_known_version_are_listed(store: Store):
     make(store, range(13), [10])
     newer = newer_segment(list_log_files(store, 11), 11)
     assert newer is not None
@@ -125,7 +125,7 @@ def test_what_came_after_a_known_version_is_listed_alone(store: Store):
     assert nothing.commits == ()
 
 
-def test_a_known_version_that_was_cleaned_past_must_be_listed_anew(store: Store):
+def test_a_known_version_that_was_cleaned_must_be_listed_again(store: Store):
     make(store, range(20, 25), [20])
     assert newer_segment(list_log_files(store, 10), 10) is None
 

@@ -50,7 +50,7 @@ def test_a_small_checkpoint_is_read_once_and_the_log_each_time(tmp_path):
     assert third.opened == []
 
 
-def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
+def test_a_checkpoint_that_was_rewritten_is_read_again(tmp_path):
     store = _store(tmp_path)
     place = Path(store.locate(checkpoint_path(2)))
     before = load_table_state(store)
@@ -64,7 +64,7 @@ def test_a_checkpoint_that_was_written_anew_is_read_anew(tmp_path):
 
 
 @pytest.mark.parametrize(("time_s", "files"), [(2**33, 2), (LONG_AGO_S, 20_000)])
-def test_what_may_still_change_unseen_and_what_is_large_is_not_kept(tmp_path, time_s, files):
+def test_commits_that_may_change_unseen_and_large_ones_are_not_cached(tmp_path, time_s, files):
     store = _store(tmp_path, files)
     _touch(store, time_s)
     for _ in range(2):

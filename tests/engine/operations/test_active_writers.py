@@ -23,7 +23,7 @@ def test_a_fork_begins_with_nothing_running_and_waits_for_no_thread_of_its_paren
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_fork_leaves_what_its_parent_began():
+def test_a_fork_leaves_its_parents_writers_alone():
     operation = track_operation(PLACE, 5)
     operation.__enter__()
     child = os.fork()

@@ -99,7 +99,7 @@ def test_not_null_is_checked_and_then_held(do, table):
         do("INSERT INTO t VALUES (NULL, 'x', 1)")
 
 
-def test_a_default_fills_what_a_write_leaves_out(do, do_lightly, table):
+def test_a_default_fills_columns_that_a_write_leaves_out(do, do_lightly, table):
     do_lightly("ALTER TABLE t ALTER COLUMN n SET DEFAULT 7")
     do("INSERT INTO t (id, p) VALUES (3, 'c')")
     assert {row["id"]: row["n"] for row in _rows(table)} == {1: 10, 2: None, 3: 7}

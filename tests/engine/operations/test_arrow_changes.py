@@ -302,7 +302,7 @@ def test_defaults_and_rules_hold_for_rows_that_are_written_out(do_lightly, empty
         ("INSERT INTO t (id) VALUES ('one')", "the cast of a string to BIGINT"),
     ],
 )
-def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly):
+def test_statements_that_arrow_runs_differently_need_spark(text, why, items, do_lightly):
     before = sorted(path.name for path in Path(items.uri).rglob("*.parquet"))
     with pytest.raises(RequestError, match="needs Spark") as refused:
         do_lightly(text, resolve=lambda _name: items)
@@ -321,7 +321,9 @@ def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly)
         ),
     ],
 )
-def test_what_spark_would_refuse_too_is_not_said_to_need_spark(text, why, items, do_lightly):
+def test_statements_that_spark_also_refuses_are_not_said_to_need_spark(
+    text, why, items, do_lightly
+):
     with pytest.raises(UnknownColumnError) as refused:
         do_lightly(text)
     assert why in str(refused.value)

@@ -91,7 +91,7 @@ def pairs(do_lightly, empty_table):
         "chunks",
     ],
 )
-def test_whatever_arrow_makes_rows_of_is_taken(do_lightly, pairs, given):
+def test_anything_that_arrow_converts_to_rows_is_accepted(do_lightly, pairs, given):
     do_lightly("INSERT INTO t TABLE s", sources={"s": given})
     assert _rows(pairs) == {1: ("a",), 2: (None,)}
 

@@ -87,7 +87,7 @@ def test_a_count_of_the_live_rows_of_a_file_does_not_make_its_values_null(tmp_pa
         assert ids(root) == [9], condition
 
 
-def test_a_delete_of_every_row_leaves_none_whatever_is_claimed(tmp_path):
+def test_a_delete_of_every_row_leaves_none_even_if_the_log_makes_false_claims(tmp_path):
     for number, count in enumerate(COUNTS):
         root = tmp_path / str(number)
         root.mkdir()

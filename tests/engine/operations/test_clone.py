@@ -139,7 +139,7 @@ def test_a_clone_of_a_clone_leads_to_the_first_source(source, target, tmp_path):
     }
 
 
-def test_what_happens_to_a_clone_leaves_its_source_alone(source, target):
+def test_changes_of_a_clone_leave_its_source_alone(source, target):
     _clone(target, source)
     before, rows = files(source), ids(source)
     append(target, [9])
@@ -203,7 +203,7 @@ def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_take_its_files
     assert ids(target) == [2, 3]
 
 
-def test_what_the_source_still_has_is_cloned_during_a_vacuum(source, target):
+def test_files_that_the_source_still_has_are_cloned_during_a_vacuum(source, target):
     source.start_transaction().commit("VACUUM START", even_if_empty=True)
     _clone(target, source, version=3)
     assert ids(target) == [2, 3]
@@ -230,7 +230,7 @@ def test_a_clone_takes_an_existing_table_only_where_told(source, target):
     assert target.version() == 0
 
 
-def test_cloning_again_shares_what_is_new_and_drops_what_is_gone(source, target):
+def test_cloning_again_shares_new_files_and_drops_removed_ones(source, target):
     _clone(target, source, version=2)
     before = target.snapshot()
     append(source, [4])
@@ -267,7 +267,7 @@ def test_a_replaced_table_gives_way_schema_and_all(source, tmp_path):
     assert ids(target) == [2, 3]
 
 
-def test_a_clone_of_a_clustered_table_is_clustered_and_counts_rows_anew(tmp_path, target):
+def test_a_clone_of_a_clustered_table_is_clustered_and_numbers_rows_again(tmp_path, target):
     properties = {"delta.columnMapping.mode": "name", "delta.enableInCommitTimestamps": "true"}
     clustered = DeltaTable.create(str(tmp_path / "s"), SCHEMA, (), ["p"], properties)
     _append_mapped(clustered)
@@ -328,14 +328,14 @@ def test_a_source_that_is_none_is_refused(tmp_path, target):
     assert not Path(target.uri).exists()
 
 
-def test_a_name_is_opened_by_whoever_asks(source, target):
+def test_a_name_is_resolved_by_the_caller(source, target):
     command = parse_statement("CREATE TABLE t SHALLOW CLONE lake.orders")
     run(command, target, None, resolve={"lake.orders": source}.__getitem__)
     info = read_commit(target.store, 0).commit_info
     assert info.operation_parameters["source"] == "lake.orders"
 
 
-def test_a_dry_run_says_what_would_be_shared(source, target):
+def test_a_dry_run_counts_the_files_that_would_be_shared(source, target):
     plan = _clone(target, source, dry_run=True).plan
     assert plan.file_count == 2
     assert {file.reason for file in plan.files} == {"shared"}

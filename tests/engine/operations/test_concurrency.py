@@ -59,7 +59,7 @@ def test_updates_of_the_same_row_conflict(meanwhile, table):
     assert table.snapshot().row_count == 6
 
 
-def test_a_retry_runs_on_what_the_winner_left(meanwhile, table):
+def test_a_retry_runs_on_the_rows_that_the_winner_left(meanwhile, table):
     result = meanwhile(
         "UPDATE t SET p = concat(p, 'x') WHERE id = 1",
         "UPDATE t SET p = 'y' WHERE id = 1",

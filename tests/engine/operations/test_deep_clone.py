@@ -84,7 +84,7 @@ def test_a_deep_clone_outlives_its_source(source, target, rows_elsewhere):
     assert len(target.store.copied) == 3, "two files of rows and a deletion vector"
 
 
-def test_cloning_again_copies_what_is_new_alone(source, target):
+def test_cloning_again_copies_only_new_files(source, target):
     clone(target, source, version=2)
     before = list(target.store.copied)
     append(source, [4])
@@ -157,7 +157,7 @@ class Rival(TransactionObserver):
             append(self._table, [7])
 
 
-def test_whatever_lands_in_the_clone_meanwhile_wins_and_a_retry_copies_nothing_again(
+def test_any_commit_to_the_clone_meanwhile_wins_and_a_retry_copies_nothing_again(
     source, target, tmp_path
 ):
     clone(target, source, version=1)
@@ -214,7 +214,7 @@ def test_a_clone_goes_from_one_store_to_another(source):
     assert ids(DeltaTable.open("memory://deep-clone")) == [2, 3]
 
 
-def test_a_dry_run_says_what_would_be_copied(source, target):
+def test_a_dry_run_counts_the_files_that_would_be_copied(source, target):
     plan = clone(target, source, dry_run=True).plan
     assert {file.reason for file in plan.files} == {"copied"}
     assert "copy 2 files of version 3" in plan.summary

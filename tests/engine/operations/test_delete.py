@@ -92,7 +92,7 @@ def test_a_delete_that_matches_nothing_makes_no_commit(do, empty_table):
     assert empty_table.version() == 2
 
 
-def test_a_dry_run_says_what_it_would_read_and_writes_nothing(do, do_lightly, empty_table):
+def test_a_dry_run_counts_the_rows_it_would_read_and_writes_nothing(do, do_lightly, empty_table):
     _create_table(do, "")
     plan = do_lightly("DELETE FROM t WHERE id = 6", dry_run=True).plan.as_dict()
     assert plan["file_count"] == 1

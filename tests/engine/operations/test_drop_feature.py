@@ -105,7 +105,7 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
     assert table.snapshot(1).row_count == 3, "the history is readable to who knows vectors"
 
 
-def test_protected_history_goes_at_once_or_not_at_all(do_lightly, table):
+def test_protected_history_is_removed_at_once_or_not_at_all(do_lightly, table):
     _purge(do_lightly, table)
     do_lightly(DROP)
     kept = table.snapshot()
@@ -216,7 +216,7 @@ IN_USE = (
 @pytest.mark.parametrize(
     ("feature", "properties", "columns", "said"), IN_USE, ids=[word[0] for word in IN_USE]
 )
-def test_a_feature_in_use_is_refused_with_what_uses_it(
+def test_a_feature_in_use_is_refused_with_its_users(
     do_lightly, empty_table, feature, properties, columns, said
 ):
     _create_table(do_lightly, columns, **properties)
@@ -243,7 +243,9 @@ def test_a_clustered_table_gives_up_clustering_and_its_domains(do_lightly, empty
     assert list_supported_features(empty_table.snapshot().protocol) == LEGACY
 
 
-def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightly, empty_table):
+def test_in_commit_timestamps_are_dropped_with_the_properties_of_their_beginning(
+    do_lightly, empty_table
+):
     _create_table(do_lightly)
     key = "delta.enableInCommitTimestamps"
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ('{key}' = 'true')")

@@ -155,7 +155,7 @@ def test_a_merge_that_would_fail_by_its_source_fails_as_a_dry_run(do_lightly, ta
         do_lightly(statement, dry_run=True)
 
 
-def test_a_restore_says_what_would_come_back_and_what_would_go(do_lightly, table):
+def test_a_dry_run_of_restore_lists_restored_and_removed_files(do_lightly, table):
     plan = do_lightly("RESTORE TABLE t TO VERSION AS OF 1", dry_run=True).plan
     assert (plan.file_count, plan.rows) == (2, 2)
     assert [file.reason for file in plan.files] == ["removed", "removed"]

@@ -92,7 +92,7 @@ def _ids(table: DeltaTable) -> list[int]:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_passes_what_only_enables_a_feature_where_the_table_asks_for_it(
+def test_a_write_passes_a_commit_that_only_enables_a_feature_where_the_table_asks_for_it(
     do_lightly, empty_table, write
 ):
     """The write follows the new protocol: its in-commit timestamp is after the enabling commit's."""
@@ -191,7 +191,7 @@ def test_a_commit_that_does_more_than_enable_aborts_a_write():
             txn.commit("WRITE")
 
 
-def test_what_comes_after_the_enabling_commit_is_checked_like_any_other(do_lightly, empty_table):
+def test_commits_after_the_enabling_one_are_checked_like_any_other(do_lightly, empty_table):
     _create(do_lightly, ASKED)
 
     def meanwhile() -> None:

@@ -118,7 +118,7 @@ def _both(spark, tmp_path, text, work):
 
 
 @pytest.mark.parametrize("kind", one_in(2, TABLES))
-def test_few_rows_leave_what_tasks_leave(spark, tmp_path, kind):
+def test_few_rows_leave_the_same_files_as_tasks(spark, tmp_path, kind):
     """Rows, statistics, partition values and the files' types are the same."""
     frame = spark.sql(ROWS).coalesce(1)
     frame = frame.select(*GIVEN[kind]) if kind in GIVEN else frame
@@ -190,7 +190,7 @@ LAYOUTS = ("", " PARTITIONED BY (k)", " PARTITIONED BY (name)", " PARTITIONED BY
     rows=[dict.fromkeys(SCHEMA.names) | {"name": name} for name in ("\0", "a/../b", "x" * 300)],
     layout=" PARTITIONED BY (name)",
 )
-def test_any_values_leave_what_tasks_leave(spark, tmp_path_factory, rows, layout):
+def test_any_values_leave_the_same_files_as_tasks(spark, tmp_path_factory, rows, layout):
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA)).coalesce(1)
     assert few_rows(frame) is not None
     text = f"(k INT, name STRING, f DOUBLE, raw BINARY, tags ARRAY<STRING>) USING DELTA{layout}"
@@ -355,7 +355,9 @@ IN_EVERY_RUN = {("vectors", 2), ("change feed", 10_000), ("row tracking", 10_000
         for of in product(UPDATED, (2, 10_000))
     ],
 )
-def test_the_new_images_of_few_rows_are_what_tasks_write(spark, tmp_path, monkeypatch, kind, most):
+def test_the_new_images_of_few_rows_equal_those_that_tasks_write(
+    spark, tmp_path, monkeypatch, kind, most
+):
     """An UPDATE of few rows in ten files finds and writes them in one pass, or in two if there are many."""
     looks, left = [], []
     original = update.mark_rows

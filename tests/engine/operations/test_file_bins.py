@@ -41,7 +41,7 @@ def test_purging_takes_every_file_with_deleted_rows_and_no_other():
 
 
 @given(st.lists(st.integers(1, 120), max_size=40), st.integers(10, 200))
-def test_what_one_run_leaves_no_later_run_joins(sizes, target):
+def test_files_written_by_one_run_are_not_joined_by_a_later_one(sizes, target):
     files = [_add(str(i), size) for i, size in enumerate(sizes)]
     bins = pack(files, BinRule(target))
     joined = {add.path for bin_ in bins for add in bin_}
@@ -57,6 +57,6 @@ def test_batches_hold_about_the_size_and_lose_nothing():
     assert [len(group) for group in groups] == [2, 2, 1]
 
 
-def test_the_digest_is_of_the_sources_whatever_their_order():
+def test_the_digest_does_not_depend_on_the_order_of_sources():
     one, two = (_add("a", 1),), (_add("b", 1),)
     assert digest([one, two]) == digest([two, one]) != digest([one])

@@ -210,7 +210,7 @@ def test_the_alias_of_a_source_may_be_the_name_of_the_target(
     assert {row["id"]: row["k"] for row in rows} == expected
 
 
-def test_what_a_source_is_called_is_not_the_target_where_no_source_row_is(do_lightly, empty_table):
+def test_a_name_of_the_source_is_not_the_target_where_no_source_row_is(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (id BIGINT, k INT)")
     with pytest.raises(UnknownColumnError, match=r"no column t\.k"):
         do_lightly(

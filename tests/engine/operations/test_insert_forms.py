@@ -45,7 +45,7 @@ def test_partition_and_default_give_values(do_lightly, empty_table, sql, row):
         ("UPDATE t SET g = DEFAULT", "g cannot be set to DEFAULT"),
     ],
 )
-def test_what_partition_and_default_cannot_say_is_refused(do_lightly, sql, why):
+def test_invalid_combinations_of_partition_and_default_are_refused(do_lightly, sql, why):
     do_lightly(CREATE)
     with pytest.raises(EngineError, match=why) as caught:
         do_lightly(sql)
@@ -123,7 +123,7 @@ def lake(do, empty_table, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-def test_what_is_replaced_is_what_the_statement_says(lake, empty_table):
+def test_the_statement_decides_which_rows_are_replaced(lake, empty_table):
     before = empty_table.version()
     for sql, left in [
         ("INSERT OVERWRITE t PARTITION (p = 1, q) SELECT 8, 'n'",

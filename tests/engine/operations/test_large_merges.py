@@ -207,7 +207,7 @@ def _analyze(text, target):
 
 
 @pytest.mark.parametrize(("text", "target", "reads_all", "held"), CARRIED)
-def test_pairs_hold_what_images_need_where_matching_reads_it(text, target, reads_all, held):
+def test_pairs_carry_the_values_of_images_where_matching_reads_them(text, target, reads_all, held):
     merge = _analyze(text, target)
     carried = choose_pair_columns(
         merge, target, set(PLAIN.names), reads_all=reads_all, row_ids=False
@@ -224,7 +224,7 @@ def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
     )
 
 
-def test_matching_needs_what_on_and_the_conditions_name():
+def test_matching_reads_the_columns_named_in_on_and_conditions():
     merge = _analyze(
         "ON t.id = s.id WHEN MATCHED AND s.v > 1 THEN UPDATE SET name = s.name"
         " WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)",

@@ -58,7 +58,7 @@ def test_the_guide_keeps_rows_of_a_program_by_upserts(program):
         ("BINARY", b"\x00'\xff"),
     ],
 )
-def test_a_value_of_the_program_comes_to_be_what_it_is(kind, value, do_lightly, empty_table):
+def test_a_value_of_the_program_keeps_its_type(kind, value, do_lightly, empty_table):
     do_lightly(f"CREATE TABLE t (a {kind})")
     do_lightly("INSERT INTO t TABLE s", sources={"s": [{"a": value}]})
     assert empty_table.snapshot().to_arrow().column("a").to_pylist() == [value]
@@ -118,7 +118,7 @@ def test_a_statement_that_reads_says_how_python_reads(do_lightly, empty_table):
         ("OPTIMIZE t", "needs Spark to compact files, and there is no Spark session. Pass"),
     ],
 )
-def test_without_a_session_the_error_says_what_needs_it(
+def test_without_a_session_the_error_names_the_part_that_needs_it(
     do_lightly, empty_table, statement, message
 ):
     do_lightly("CREATE TABLE t (id BIGINT)")

@@ -112,7 +112,7 @@ def test_executors_that_come_and_go_by_dynamic_allocation_change_nothing(tmp_pat
     assert [ending["code"] for ending in endings] == [""] * len(RUNS)
 
 
-def test_an_executor_that_is_decommissioned_hands_over_what_it_kept(tmp_path):
+def test_a_decommissioned_executor_hands_over_its_blocks(tmp_path):
     endings, log = _endings(
         tmp_path, "decommission", **_write_configuration(tmp_path, DECOMMISSION)
     )

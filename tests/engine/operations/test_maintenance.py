@@ -78,7 +78,7 @@ def _age_file(path, age_s):
     os.utime(path, (moment, moment))
 
 
-def test_vacuum_keeps_what_retained_versions_need(do_lightly, table):
+def test_vacuum_keeps_files_that_retained_versions_need(do_lightly, table):
     before = _files(table)
     stray = _stray(table, "stray.parquet")
     result = do_lightly("VACUUM t")
@@ -114,7 +114,7 @@ def test_vacuum_refuses_a_short_retention_unless_told(do_lightly, table):
     assert table.version() == 3
 
 
-def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotten(
+def test_a_retention_longer_than_the_tables_keeps_files_that_checkpoints_have_forgotten(
     do_lightly, table
 ):
     do_lightly(
@@ -157,7 +157,7 @@ def test_lite_uses_the_log_alone(do_lightly, table):
     assert stray in _files(table)
 
 
-def test_files_of_running_jobs_are_spared_whatever_the_override(do_lightly, table):
+def test_files_of_running_jobs_are_spared_even_with_the_override(do_lightly, table):
     staged = _stray(table, "staged.parquet", age_s=5)
     started_ms = int((Path(table.uri) / staged).stat().st_mtime * 1000) - 1000
     with track_operation(table.uri, started_ms):

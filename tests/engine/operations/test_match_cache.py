@@ -98,7 +98,7 @@ def test_only_the_file_that_a_winner_touched_is_read_again(meanwhile, table):
     assert _rows(table) == {2: 0, 12: 0, 31: 0, 32: 0}
 
 
-def test_what_the_winner_made_of_its_rows_counts(meanwhile, table):
+def test_the_winners_new_row_values_count(meanwhile, table):
     """The row no longer matches in the winner's new file, and the old file is not read again."""
     said = meanwhile(
         "DELETE FROM t WHERE v % 5 = 0 AND id % 10 = 1",
@@ -119,7 +119,7 @@ def test_what_the_winner_made_of_its_rows_counts(meanwhile, table):
         ),
     ],
 )
-def test_what_may_be_otherwise_by_now_is_read_again(meanwhile, text, winner):
+def test_values_that_may_have_changed_are_read_again(meanwhile, text, winner):
     with pytest.raises(EngineError, match=r"(?i)parquet|read"):
         meanwhile(text, winner, retries=1)
 

@@ -109,7 +109,7 @@ def test_tables_are_made_filled_and_merged_from_queries(lake):
         ("SELECT id, person FROM orders a, orders b", "ambiguous: it is in a, b"),
     ],
 )
-def test_what_is_wrong_with_a_query_is_named(lake, sql, why):
+def test_errors_in_a_query_are_named(lake, sql, why):
     lake("CREATE TABLE t (id BIGINT, total DOUBLE) USING DELTA")
     with pytest.raises(EngineError, match=why):
         lake(f"INSERT INTO t {sql}")
@@ -138,7 +138,7 @@ def test_rows_are_chosen_by_subqueries(lake, layout):
     assert plan.file_count >= 1
 
 
-def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake):
+def test_a_querys_reads_of_its_own_table_conflict_with_changes_of_them(lake):
     _people(lake)
     race = [
         ("INSERT INTO t SELECT max(id) + 1, 0.0 FROM t", "DELETE FROM t WHERE id = 4", True),

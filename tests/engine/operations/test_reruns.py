@@ -40,7 +40,7 @@ def test_a_run_that_lands_after_another_one_looked_for_it_is_found(do_lightly, r
     assert not first[0].recognized
 
 
-def test_a_run_that_is_retried_finds_what_another_one_landed_meanwhile(do_lightly, rows):
+def test_a_retried_run_finds_the_commit_that_another_run_landed_meanwhile(do_lightly, rows):
     """The first transaction has a conflict before it finds the other run's commit."""
     update = "UPDATE t SET v = v + 1 WHERE id = 1"
 

@@ -40,7 +40,7 @@ def test_each_step_is_a_commit_of_its_own_table(tables):
     assert "step 3 changed nothing" in result.message
 
 
-def test_a_step_that_fails_lists_what_has_committed(tables):
+def test_a_step_that_fails_lists_the_committed_steps(tables):
     with pytest.raises(
         ScriptError, match="The steps before it stay committed: step 1 committed"
     ) as caught:

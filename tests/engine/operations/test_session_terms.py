@@ -86,7 +86,7 @@ def test_generated_columns_have_the_sessions_own_values(sessions, tmp_path):
         )
 
 
-def test_checks_hold_what_the_session_says(sessions, tmp_path):
+def test_constraints_follow_the_session(sessions, tmp_path):
     for (number, session), check in product(enumerate(sessions), _CHECKS):
         table = _create(tmp_path / f"{number}{_CHECKS.index(check)}", "")
         run(f"ALTER TABLE t ADD CONSTRAINT c CHECK ({check})", table, session)
@@ -100,7 +100,7 @@ def test_checks_hold_what_the_session_says(sessions, tmp_path):
                 run(insert, table, session)
 
 
-def test_conditions_and_values_mean_what_the_session_says(sessions, tmp_path):
+def test_conditions_and_values_follow_the_session(sessions, tmp_path):
     for number, session in enumerate(sessions):
         table = _create(tmp_path / str(number), "")
         run(f"INSERT INTO t VALUES {_ROWS}", table)

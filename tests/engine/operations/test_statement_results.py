@@ -34,7 +34,7 @@ LIMIT = 1 << 25
 @pytest.mark.spark
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("statement", one_in(12, ON_SPARK), ids=lambda statement: statement.name)
-def test_spark_leaves_what_delta_spark_leaves(statement, spark, tmp_path):
+def test_spark_leaves_the_same_rows_as_delta_spark(statement, spark, tmp_path):
     assert outcome(statement, tmp_path, spark, 0) == statement.expected
 
 

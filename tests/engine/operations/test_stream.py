@@ -103,7 +103,9 @@ def test_a_stream_brings_everything_over_once(stream, source, target, rows_elsew
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-def test_a_changed_schema_and_changed_rows_stop_a_stream_until_it_is_told(stream, source, target):
+def test_a_changed_schema_and_changed_rows_stop_a_stream_until_an_option_allows_them(
+    stream, source, target
+):
     alter(source, "ADD COLUMNS (more STRING)")
     append(source, (6, "c", None, "x"))
     for _ in range(2):  # what came before the change comes over, once

@@ -64,7 +64,7 @@ class Interruption(TransactionObserver):
             run(statement, DeltaTable.open(str(self.path)))
 
 
-def test_statements_read_what_earlier_ones_wrote_and_commit_one_version(tmp_path, table):
+def test_statements_read_the_results_of_earlier_ones_and_commit_one_version(tmp_path, table):
     before = table.version()
     command = parse_statement(
         _atomic(
@@ -134,7 +134,7 @@ def test_a_rerun_of_the_same_job_recognizes_the_transaction(table):
     assert (again.recognized, again.version) == (True, first.version) == (True, table.version())
 
 
-def test_what_a_transaction_cannot_hold_is_refused_by_name(tmp_path, table):
+def test_statements_that_a_transaction_cannot_hold_are_refused_by_name(tmp_path, table):
     before = table.version()
     other = DeltaTable.create(str(tmp_path / "other"), SCHEMA)
     refused = {

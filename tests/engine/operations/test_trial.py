@@ -74,7 +74,7 @@ def write_record(tmp_path) -> RecordedWrite:
     return _abort_write(_table(tmp_path), UPDATE, DELETE)
 
 
-def test_what_was_aborted_is_aborted_again_by_the_same_version(write_record):
+def test_an_aborted_write_is_aborted_again_by_the_same_version(write_record):
     tried = try_write(write_record, TrialChange(), _limits())
     assert tried.verdict is Verdict.CONFLICT
     assert tried.winning_version == 2
@@ -137,20 +137,20 @@ def test_a_winner_that_cannot_run_again_leaves_vectors_undecided(write_record):
 
 
 @pytest.mark.parametrize("gone", ["a.parquet", "_delta_log/00000000000000000002.json"])
-def test_what_was_cleaned_away_cannot_be_tried(write_record, gone):
+def test_cleaned_versions_cannot_be_tried(write_record, gone):
     write_record.table.store.delete(gone)
     tried = try_write(write_record, TrialChange(), _limits())
     assert (tried.verdict, "no longer exist" in tried.why) == (Verdict.UNDECIDABLE, True)
 
 
-def test_what_is_large_or_slow_is_not_tried(write_record):
+def test_large_or_slow_writes_are_not_tried(write_record):
     large = try_write(write_record, TrialChange(), _limits(copied_bytes=10))
     assert (large.verdict, "at most 10" in large.why) == (Verdict.UNDECIDABLE, True)
     slow = try_write(write_record, TrialChange(), _limits(until_s=0.0))
     assert (slow.verdict, "longer than" in slow.why) == (Verdict.UNDECIDABLE, True)
 
 
-def test_what_needs_spark_is_not_tried(write_record):
+def test_writes_that_need_spark_are_not_tried(write_record):
     optimize = RecordedWrite(
         table=write_record.table, command=parse_statement("OPTIMIZE t"), read_version=1,
         winners=write_record.winners,

@@ -82,7 +82,7 @@ def test_a_change_feed_gets_both_images(do, empty_table):
 
 
 @pytest.mark.parametrize("vectors", ["true", "false"])
-def test_the_change_feed_says_of_a_random_value_what_the_table_says(do, empty_table, vectors):
+def test_the_change_feed_has_the_same_random_values_as_the_table(do, empty_table, vectors):
     _create_table(
         do,
         "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true',"

@@ -26,7 +26,7 @@ def _find_unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
 
 
 @given(_paths, st.data())
-def test_what_the_log_names_stays_whatever_its_name(paths, data):
+def test_files_that_the_log_names_stay_whatever_their_name(paths, data):
     live = frozenset(path for path in paths if data.draw(st.booleans()))
     needs = NeededFiles(live, frozenset())
     assert not live & set(_find_unneeded(paths, needs))

@@ -157,7 +157,7 @@ def test_fields_of_structs_and_lengths_of_text_are_held_to(do, spark, empty_tabl
     assert empty_table.snapshot(1).to_arrow().to_pylist() == [{"s": None, "v": "abc", "c": "é  "}]
 
 
-def test_what_collections_hold_is_held_to(do, spark, empty_table, tmp_path):
+def test_constraints_inside_collections_are_checked(do, spark, empty_table, tmp_path):
     do(
         "CREATE TABLE t (id INT, tags ARRAY<CHAR(3)>, m MAP<VARCHAR(2), STRUCT<t: VARCHAR(2), n: INT NOT NULL>>)"
     )

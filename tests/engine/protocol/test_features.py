@@ -47,7 +47,7 @@ def protocol(
         (protocol(0, 0), ["reader version 0"]),
     ],
 )
-def test_a_table_that_cannot_be_read_is_refused_by_what_it_needs(
+def test_an_unreadable_table_is_refused_with_the_features_it_needs(
     declared: Protocol, named: list[str]
 ):
     with pytest.raises(UnsupportedFeatureError) as caught:
@@ -80,7 +80,7 @@ def test_versions_imply_their_features():
     assert has_feature(protocol(2, 6), "identityColumns")
 
 
-def test_lists_replace_what_versions_imply():
+def test_lists_replace_features_implied_by_versions():
     assert list_supported_features(protocol(1, 7, None, ["appendOnly"])) == {"appendOnly"}
 
 
@@ -116,7 +116,7 @@ def test_a_feature_asked_for_that_cannot_be_written_is_refused():
         lowest_protocol(PLAIN, {"delta.feature.catalogOwned": "supported"})
 
 
-def test_an_upgrade_keeps_what_versions_implied():
+def test_an_upgrade_keeps_features_implied_by_versions():
     upgraded = upgrade(protocol(2, 5), ["deletionVectors"])
     assert upgraded.min_reader_version == 3
     assert set(upgraded.reader_features or []) == {"columnMapping", "deletionVectors"}
@@ -125,7 +125,7 @@ def test_an_upgrade_keeps_what_versions_implied():
     )
 
 
-def test_an_upgrade_to_what_is_there_changes_nothing():
+def test_an_upgrade_to_the_present_protocol_changes_nothing():
     current = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
     assert upgrade(current, ["deletionVectors"]) is current
 

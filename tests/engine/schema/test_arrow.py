@@ -64,6 +64,6 @@ def test_other_arrow_types_find_their_delta_type(arrow: pa.DataType, delta: obje
 @pytest.mark.parametrize(
     "arrow", [pa.uint64(), pa.time64("us"), pa.duration("s"), pa.decimal256(60, 2)]
 )
-def test_what_delta_cannot_hold_is_refused(arrow: pa.DataType):
+def test_types_that_delta_cannot_hold_are_refused(arrow: pa.DataType):
     with pytest.raises(InvalidSchemaError):
         from_arrow_type(arrow)

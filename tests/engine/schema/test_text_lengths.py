@@ -51,7 +51,7 @@ def test_a_declared_length_is_read_back(data_type):
     assert not has_limits(column.type)
 
 
-def test_fields_are_found_by_name_whatever_came_or_went_since():
+def test_fields_are_found_by_name_after_columns_were_added_or_dropped():
     now = StructType((StructField("New", STRING), StructField("KEPT", STRING)))
     column = StructField("c", now, metadata={TEXT_TYPE: "struct<gone:char(1),kept:varchar(2)>"})
     assert render_declared_type(read_declared_type(column)) == "struct<New:string,KEPT:varchar(2)>"

@@ -63,7 +63,7 @@ def references(count, size_bytes):
 
 
 @given(ROWS, st.integers(4000, 8000), st.integers(1, 7))
-def test_no_row_is_lost_or_changed_whatever_its_batch(rows, batch_bytes, group_rows):
+def test_no_row_is_lost_or_changed_in_any_batch(rows, batch_bytes, group_rows):
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     for use_dictionary in (True, False):
         data = write(table, use_dictionary=use_dictionary, row_group_size=group_rows)

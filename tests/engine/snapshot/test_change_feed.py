@@ -76,7 +76,7 @@ def test_change_files_say_all_there_is_to_say(store: MemoryStore):
     assert changes(store, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 1)]
 
 
-def test_changes_whose_files_are_gone_say_what_can_help(store: MemoryStore):
+def test_the_error_about_missing_change_files_names_a_remedy(store: MemoryStore):
     """An earlier version of the table does not bring the changes back; later changes can still be read."""
     file = write_rows(store, "f", {"id": [1, 2]})
     rows = {"id": [1], "_change_type": ["delete"]}

@@ -55,7 +55,7 @@ def test_nulls_different_values_and_bounds_are_those_of_all_rows(snapshot, name)
         assert (profile.bounds and profile.bounds.to_pylist()) == bounds
 
 
-def test_a_condition_leaves_rows_out_and_an_unknown_column_is_told(snapshot):
+def test_a_condition_excludes_rows_and_an_unknown_column_is_reported(snapshot):
     assert profile_column(snapshot, "s", "n = 3").distinct_count == 1
     with pytest.raises(UnknownColumnError):
         profile_column(snapshot, "nowhere")

@@ -156,7 +156,7 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
 
 
 @pytest.mark.parametrize("text", ["1 / id = 1", "id + 1 = 3", "abs(id) = 2", "id % 2 = 0"])
-def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_others(text):
+def test_a_file_on_which_a_function_fails_does_not_affect_other_files(text):
     bounds = [0, 2, 2**63 - 1, 1]
     stats = [
         json.dumps(
@@ -392,13 +392,13 @@ def test_a_partition_value_that_cannot_be_read_is_unknown():
     assert may_match(condition, {"date": "soon"}, None, TABLE, ("date",), "none")
 
 
-def test_a_file_of_nulls_matches_only_what_nulls_match():
+def test_a_file_of_nulls_matches_only_conditions_that_nulls_match():
     stats = {"numRecords": 4, "nullCount": {"id": 4}}
     for text, expected in (("id = 1", False), ("id IS NULL", True), ("NOT id = 1", False)):
         assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, (), "none") is expected
 
 
-def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
+def test_a_truncated_maximum_does_not_rule_out_the_full_value():
     longest = "m" * 32
     stats = {"numRecords": 1, "minValues": {"name": longest}, "maxValues": {"name": longest}}
     for text, expected in ((longest + "zz", True), ("m" * 31 + "n" + "a", False)):
@@ -416,7 +416,7 @@ def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
         ("mm\U0001f600", "m\ufffd"),
     ],
 )
-def test_a_maximum_cut_by_utf16_units_does_not_rule_out_what_it_was_cut_from(
+def test_a_maximum_truncated_by_utf16_units_does_not_rule_out_the_full_value(
     value: str, maximum: str
 ):
     stats = {"numRecords": 1, "minValues": {"name": "a"}, "maxValues": {"name": maximum}}
@@ -434,7 +434,7 @@ def test_a_decimal_that_went_through_a_double_keeps_its_neighbors():
 
 
 @pytest.mark.parametrize("micros", [-1, -999, -1000, -1500])
-def test_a_minimum_cut_towards_1970_does_not_rule_out_what_it_was_cut_from(micros: int):
+def test_a_minimum_truncated_towards_1970_does_not_rule_out_the_full_value(micros: int):
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     held = epoch + dt.timedelta(microseconds=micros)
     cut = epoch - dt.timedelta(milliseconds=-micros // 1000)

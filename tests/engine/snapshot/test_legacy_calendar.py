@@ -64,7 +64,7 @@ def _read(marks: dict[str, str], *, int96: bool = False) -> pa.Table:
         ({}, False),
     ],
 )
-def test_what_a_file_says_of_its_calendar_is_heeded(marks: dict[str, str], julian: bool):
+def test_the_calendar_named_in_a_file_is_used(marks: dict[str, str], julian: bool):
     table = _read(marks)
     expected = [*(DAYS.values() if julian else DAYS), None]
     assert table.column("d").to_pylist() == expected

@@ -130,7 +130,7 @@ def test_of_racing_creators_one_wins(uri: str):
         ({"schema": StructType((StructField("v", VARIANT),))}, EngineError),
     ],
 )
-def test_what_cannot_be_is_refused_and_writes_nothing(uri: str, arguments, error):
+def test_an_impossible_table_is_refused_and_writes_nothing(uri: str, arguments, error):
     with pytest.raises(error):
         DeltaTable.create(uri, **{"schema": SCHEMA, **arguments})
     with pytest.raises(EngineError):

@@ -75,7 +75,7 @@ NESTED = StructType(
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
+def test_nested_columns_are_found_by_the_mapping(mode: str):
     mapped, _ = assign_mapping(NESTED)
     store = create_store(mapped, configuration={"delta.columnMapping.mode": mode})
     s, items, m, ll = mapped.fields

@@ -41,7 +41,7 @@ def _read_deleted(table: DeltaTable) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_columns_of_the_same_names_hold_what_they_held(replace_table, mode: str):
+def test_columns_of_the_same_names_keep_their_values(replace_table, mode: str):
     """Mapped columns have other names in files since, and may have the id of another column."""
     assert _read_deleted(replace_table("i BIGINT, s STRING", mode)) == OLD
     assert _read_deleted(replace_table("s STRING, I BIGINT", mode)) == [("a", 1), ("b", 2)]
@@ -55,7 +55,7 @@ def test_new_columns_are_null_and_wider_ones_wider(replace_table, mode: str):
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_values_of_partitions_that_the_table_no_longer_has_are_told(replace_table, mode: str):
+def test_values_of_partitions_that_the_table_no_longer_has_are_reported(replace_table, mode: str):
     assert _read_deleted(replace_table("i BIGINT, s STRING", mode, "PARTITIONED BY (s)")) == OLD
 
 
@@ -78,7 +78,7 @@ def test_values_that_do_not_fit_the_new_type_are_refused(replace_table):
         read_changes(replace_table("i BIGINT, s INT", "name"), REPLACED)
 
 
-def test_what_was_replaced_is_not_guessed_once_the_log_has_forgotten_it(replace_table):
+def test_replaced_rows_are_not_guessed_once_the_log_has_forgotten_them(replace_table):
     table = replace_table("i BIGINT, s STRING", "name")
     checkpoint(table.snapshot(), table.clock.now_ms())
     for version in range(REPLACED):

@@ -97,7 +97,7 @@ def test_a_row_that_is_there_more_often_is_added_as_often_as_it_is_more(store):
     assert pairs(found.added) == [(1, "a"), (1, "a")]
 
 
-def test_rows_that_share_a_key_are_told(store):
+def test_rows_that_share_a_key_are_reported(store):
     rewrite(store, (1, "x"), (1, "y"))
     found = difference(store, keys=["id"])
     assert found.repeated_keys
@@ -140,14 +140,14 @@ def test_a_condition_shows_a_changed_row_that_matches_before_or_after(store):
         ({"limits": ReadLimits(row_bytes=10)}, ReadLimitError),
     ],
 )
-def test_what_cannot_be_compared_says_why(store, asked, error):
+def test_an_impossible_comparison_gives_its_reason(store, asked, error):
     rewrite(store, (1, "x"))
     with pytest.raises(error) as raised:
         difference(store, **asked)
     assert raised.value.remedy
 
 
-def test_files_that_vacuum_deleted_are_told(store):
+def test_files_that_vacuum_deleted_are_reported(store):
     rewrite(store, (1, "x"))
     store.delete("a.parquet")
     with pytest.raises(DataFileMissingError):
@@ -183,7 +183,7 @@ def test_the_change_feed_is_used_where_there_is_one_and_files_where_it_fails(sto
     assert (pairs(by_files.before), pairs(by_files.after)) == (pairs(by_feed.before), pairs(by_feed.after))  # fmt: skip
 
 
-def test_columns_that_came_are_null_before_and_columns_that_went_are_told(store):
+def test_added_columns_are_null_before_and_dropped_columns_are_reported(store):
     schema = StructType((StructField("id", LONG), StructField("note", STRING)))
     new = pa.table({"id": pa.array([1, 2], pa.int64()), "note": pa.array([None, "new"], pa.string())})  # fmt: skip
     write_commit(store, 2, metadata(schema), remove("a.parquet"), write_rows(store, "b.parquet", new))  # fmt: skip
@@ -272,7 +272,7 @@ ROW = st.tuples(st.integers(0, 3), st.sampled_from("ab"))
 
 
 @given(st.lists(st.lists(ROW, max_size=4), max_size=3), st.lists(st.lists(ROW, max_size=4), max_size=3))  # fmt: skip
-def test_what_was_removed_and_added_turns_one_version_into_the_other(old, new):
+def test_removed_and_added_rows_turn_one_version_into_the_other(old, new):
     made = MemoryStore(f"memory://{uuid4()}")
     write_first(made)
     adds = [write_rows(made, f"o{n}.parquet", rows(*part)) for n, part in enumerate(old)]

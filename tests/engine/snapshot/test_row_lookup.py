@@ -32,7 +32,7 @@ def _snapshot(deleted: tuple[int, ...] = ()):
 
 
 @pytest.mark.parametrize("batch", [7, 65_536])
-def test_rows_come_by_position_whatever_the_batches(batch: int):
+def test_rows_are_read_by_position_in_any_batches(batch: int):
     rows = read_rows_at(_snapshot(), "a.parquet", [61, 3, 60], ["twice"], batch_rows=batch)
     assert rows.to_pydict() == {"twice": [206, 320, 322], ROW_INDEX: [3, 60, 61]}
 

@@ -103,7 +103,7 @@ def load_data(rows: list[dict[str, Any]]) -> Any:
         (None, True),
     ],
 )
-def test_statistics_rule_out_what_they_prove(stats: str | None, kept: bool):
+def test_statistics_rule_out_only_proven_cases(stats: str | None, kept: bool):
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     write_first(store, SCHEMA)
     write_commit(store, 1, add("f", stats=stats))
@@ -124,7 +124,7 @@ def test_statistics_rule_out_what_they_prove(stats: str | None, kept: bool):
         "n in (1, null)",
     ],
 )
-def test_what_is_more_than_a_comparison_is_left_to_others(text: str):
+def test_conditions_beyond_comparisons_are_left_to_others(text: str):
     assert parse_comparison(parse_condition(text, SCHEMA), SCHEMA, "none") is None
 
 

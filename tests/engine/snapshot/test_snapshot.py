@@ -273,7 +273,7 @@ def test_a_feature_from_the_future_is_refused_by_name(store: Store):
         load_snapshot(store)
 
 
-def test_an_update_reads_only_what_came_after(store: Store):
+def test_an_update_reads_only_later_commits(store: Store):
     write_first(store)
     write_commit(store, 1, add("a"), SetTransaction(app_id="app", version=1))
     first = load_snapshot(store)
@@ -288,7 +288,7 @@ def test_an_update_reads_only_what_came_after(store: Store):
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
-def test_a_table_that_was_made_anew_is_not_read_on_from_the_old_one(tmp_path, commits):
+def test_a_recreated_table_is_not_read_on_from_the_old_one(tmp_path, commits):
     def make(names, ms):
         store = LocalStore(tmp_path / "t")
         write_first(store)

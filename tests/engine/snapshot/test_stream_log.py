@@ -89,7 +89,7 @@ def batches(log, start, last_version, **limits):
         start = end
 
 
-def test_the_whole_table_comes_first_then_what_is_added(table):
+def test_the_whole_table_comes_first_then_added_files(table):
     commit(table, add("a"), add("b"))
     commit(table, add("c"))
     log = log_of(table)
@@ -109,7 +109,7 @@ def test_the_whole_table_comes_first_then_what_is_added(table):
         ({}, [["a", "b", "c", "d", "e"]]),
     ],
 )
-def test_a_batch_holds_what_is_allowed_and_may_end_inside_a_version(table, limits, expected):
+def test_a_batch_respects_its_limits_and_may_end_inside_a_version(table, limits, expected):
     commit(table, add("a"), add("b"))
     commit(table, add("c"), add("d"), add("e"))
     assert batches(log_of(table), Position(0), 2, **limits)[0] == expected
@@ -169,7 +169,7 @@ def test_versions_that_move_rows_are_passed_over(table):
     assert batches(log_of(table), Position(2), 2) == ([[]], Position(3))
 
 
-def test_a_removal_stops_the_stream_after_what_came_before_it(table):
+def test_a_removal_stops_the_stream_after_the_commits_before_it(table):
     commit(table, add("a"))
     commit(table, remove("a"), operation="DELETE")
     log = log_of(table)
@@ -279,7 +279,7 @@ def test_text_that_is_no_offset_is_refused(offset):
         Position.from_json(offset)
 
 
-def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
+def test_changes_of_metadata_are_recognized_by_the_column_and_not_by_its_name():
     def metadata(*columns, **more):
         return msgspec.structs.replace(
             DeltaTable.create(f"memory://m/{uuid.uuid4()}", SCHEMA).snapshot().metadata,

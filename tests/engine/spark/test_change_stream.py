@@ -79,11 +79,11 @@ CHANGES = [
         ({}, [(3, "insert", 1, "z")]),
     ],
 )
-def test_a_stream_begins_where_it_is_told_or_with_the_rows_that_are_there(table, options, rows):
+def test_a_stream_begins_at_the_given_version_or_with_the_present_rows(table, options, rows):
     assert _all(_stream(table, **options)) == rows
 
 
-def test_batches_end_between_versions_and_repeat_what_they_held(table):
+def test_batches_end_between_versions_and_repeat_their_rows(table):
     stream = _stream(table, startingVersion="0", maxFilesPerTrigger="1")
     offsets, seen = [stream.initialOffset()], []
     while True:

@@ -75,7 +75,7 @@ def _file_of(archive, content: bytes):
     return archive._directory / f"{archive._stem}-{zlib.crc32(content):08x}.jsa"
 
 
-def test_what_is_no_archive_as_it_was_written_is_passed_over_and_deleted(tmp_path):
+def test_a_damaged_archive_is_skipped_and_deleted(tmp_path):
     archive = ClassArchive(tmp_path / "classes")
     assert archive._sound() is None
     archive._directory.mkdir()
@@ -157,7 +157,9 @@ def test_no_classes_are_kept_where_the_disk_is_nearly_full(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == [fresh]
 
 
-def test_what_a_killed_worker_began_goes_where_another_has_kept_its_classes(tmp_path):
+def test_unfinished_archives_of_killed_workers_are_removed_when_another_stores_its_classes(
+    tmp_path,
+):
     archive = ClassArchive(tmp_path)
     kept, abandoned = tmp_path / f"{archive._stem}-0.jsa", tmp_path / f"{archive._stem}.4711"
     kept.touch(), abandoned.touch()

@@ -97,7 +97,7 @@ def test_text_keeps_its_meaning_in_spark_where_the_engine_cannot_parse_it(tree):
     assert to_sql(whole.arguments[2]) == "`day` = DATE '2024-01-31'"
 
 
-def test_what_reads_nothing_is_evaluated_at_once(tree):
+def test_an_expression_that_reads_nothing_is_evaluated_at_once(tree):
     whole = tree(F.col("day") > F.to_date(F.lit("31/01/2024"), "dd/MM/yyyy"))
     assert whole == Call(
         ">", (ColumnOfRow(("day",), DATE), Literal(date(2024, 1, 31), DATE)), whole.type
@@ -116,7 +116,7 @@ def test_a_function_of_python_is_sparks_own(tree, spark):
     assert not tree(F.rand() > 0.5).is_deterministic
 
 
-def test_the_sides_of_a_merge_are_told_by_what_a_column_names(spark):
+def test_the_sides_of_a_merge_are_distinguished_by_the_columns_they_name(spark):
     source = spark.createDataFrame([(1, "x")], "id bigint, other string").alias("s")
     target = spark.createDataFrame([], "id bigint, name string")
     scope = Scope(
@@ -164,7 +164,7 @@ def elsewhere(spark):
     return session
 
 
-def test_a_session_of_other_terms_keeps_what_they_change(elsewhere):
+def test_settings_that_a_session_changes_stay_in_the_tree(elsewhere):
     frames = CallerFrames(elsewhere, has_engine_terms=False)
 
     def tree(given):

@@ -185,7 +185,7 @@ def test_a_frame_reads_no_other_table_made_in_the_place_of_its_own(ddl):
         source.reader(schema)
 
 
-def test_an_abort_after_failed_tasks_removes_what_the_others_wrote(ddl):
+def test_an_abort_after_failed_tasks_removes_the_files_of_the_others(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)
     writer = lake_source(table).writer(schema, overwrite=False)
@@ -215,7 +215,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("columns", "data", "error", "words"), RULES)
-def test_what_a_table_does_not_take_is_refused_by_name(ddl, columns, data, error, words):
+def test_rows_that_a_table_does_not_accept_are_refused_by_name(ddl, columns, data, error, words):
     table = ddl("t", f"CREATE TABLE t ({columns})")
     snapshot = table.snapshot()
     given = StructType(tuple(StructField(name, PrimitiveType(t)) for name, t in data.items()))
@@ -404,7 +404,7 @@ def test_a_running_stream_stops_at_any_change_of_the_metadata(ddl, source):
         stream.latestOffset(start, ReadAllAvailable())
 
 
-def test_a_stream_begins_where_it_is_told(source):
+def test_a_stream_begins_at_the_given_version(source):
     schema = to_spark_schema(source.snapshot().schema)
     moment = source.snapshot(2).timestamp.isoformat()
     for options, version in (

@@ -86,7 +86,7 @@ def test_the_chain_of_causes_is_walked_from_the_outermost_to_the_root(throw):
     ]
 
 
-def test_a_wrong_secret_says_so_in_the_words_of_the_store(throw, caplog):
+def test_a_wrong_secret_is_reported_in_the_words_of_the_store(throw, caplog):
     error = throw(
         ("java.nio.file.AccessDeniedException", "s3a://b/orders: getFileStatus on s3a://b/orders"),
         ("java.io.IOException", SIGNATURE),
@@ -147,7 +147,7 @@ def test_a_lost_executor_or_context_is_the_trouble_of_the_machine(throw, kind, t
         ),
     ],
 )
-def test_what_a_person_can_mend_has_a_code_of_its_own(throw, kind, text, error, said):
+def test_faults_that_a_person_can_fix_have_their_own_code(throw, kind, text, error, said):
     outermost = ("java.lang.RuntimeException", "Job aborted due to stage failure: Task 0 failed")
     failure = spark_failure(throw(outermost, (kind, text)), HERE)
     assert type(failure) is error
@@ -181,7 +181,7 @@ def test_a_place_or_key_that_a_collection_cannot_have_is_a_value(spark, expressi
 
 
 @pytest.mark.parametrize("error", [FileMissingError("gone"), PathOutsideRootError("out", "in")])
-def test_an_error_of_the_engine_on_an_executor_stays_what_it_is(spark, error):
+def test_an_error_of_the_engine_on_an_executor_keeps_its_class(spark, error):
     failure = _fail_in_python(spark, error)
     assert type(failure) is type(error)
     assert str(failure) == str(error)

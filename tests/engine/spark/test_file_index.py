@@ -169,7 +169,7 @@ def test_partitions_are_chosen_by_any_condition(spark, tmp_path, condition, left
     assert {row.id // ROWS for row in frame.select("id").collect()} == left
 
 
-def test_partitions_are_chosen_by_what_a_join_finds(spark, tmp_path):
+def test_partitions_are_chosen_by_the_results_of_a_join(spark, tmp_path):
     frame = frame_of(spark, _table(tmp_path, ["p"]))
     wanted = spark.createDataFrame([("a",), ("b%2",)], "p string").filter("p <> 'a'")
     joined = frame.join(F.broadcast(wanted), "p")

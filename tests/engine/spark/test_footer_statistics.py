@@ -97,7 +97,7 @@ def test_moments_are_rounded_outwards_to_milliseconds(tmp_path):
     assert stats["maxValues"]["n"] == "1960-01-01T00:00:01.000"
 
 
-def test_what_json_or_order_cannot_say_is_left_out(tmp_path):
+def test_filters_beyond_json_or_order_are_left_out(tmp_path):
     table = pa.table(
         {
             "inf": [float("inf"), 1.0],

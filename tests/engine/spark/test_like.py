@@ -29,7 +29,7 @@ def _answer(value, pattern):
     return None if value is None or pattern is None else matches(value, pattern)
 
 
-def test_spark_matches_what_the_model_matches(spark):
+def test_spark_matches_the_same_texts_as_the_model(spark):
     tried = patterns(60)
     columns = [
         _column(f"s LIKE {quote_string(like)}").alias(f"c{n}") for n, like in enumerate(tried)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="PySpark's own d
     ],
     ids=["nothing that is imported starts a thread", "something started a thread"],
 )
-def test_workers_are_forked_from_what_was_imported_unless_a_thread_runs(before, serves):
+def test_workers_are_forked_with_modules_imported_unless_a_thread_runs(before, serves):
     program = f"{before}from engine.spark.python_daemon import main; main()"
     with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", program, "pyspark.worker"],
@@ -42,7 +42,7 @@ def test_workers_are_forked_from_what_was_imported_unless_a_thread_runs(before, 
 
 @pytest.mark.spark
 @pytest.mark.timeout(120)
-def test_tasks_find_what_they_import_already_there_and_workers_are_used_again(spark):
+def test_tasks_find_their_modules_imported_and_workers_are_reused(spark):
     def look(batches):
         import os  # noqa: PLC0415 - in the worker
         import sys  # noqa: PLC0415

@@ -67,7 +67,7 @@ def _field(field):
 
 
 @pytest.mark.parametrize("texts", one_in(2, [[*QUERIES[::2], *NOT_IN_SPARK], QUERIES[1::2]]))
-def test_queries_give_what_sparks_sql_gives(spark, views, texts):
+def test_queries_return_the_same_as_sparks_sql(spark, views, texts):
     differences = []
 
     def answers(text):
@@ -97,7 +97,7 @@ def test_queries_give_what_sparks_sql_gives(spark, views, texts):
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_subqueries_may_not_name_is_refused(views, text):
+def test_names_that_subqueries_may_not_use_are_refused(views, text):
     def tables(name, version):
         return from_spark_schema(views[name].schema)
 

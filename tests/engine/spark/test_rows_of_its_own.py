@@ -49,7 +49,7 @@ def test_an_append_of_rows_of_its_own_is_not_blind(table):
     assert (latest.is_blind_append, latest.read_version) == (False, 1)
 
 
-def test_an_append_meets_nothing_where_it_does_not_say_what_it_read(table):
+def test_an_append_conflicts_with_nothing_if_it_does_not_declare_its_read(table):
     delete(table, 2)
     write(table, 7, overwrite=False)
     assert table.history(1)[0].is_blind_append

@@ -24,13 +24,13 @@ from engine.transaction.observer import TransactionObserver
 pytestmark = [pytest.mark.timeout(120)]
 
 
-def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch, tmp_path):
+def test_a_machine_without_java_is_advised_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match="Install Java 17"):
         check_java()
 
 
-def test_yarn_without_the_configuration_of_hadoop_is_told_with_the_variable(monkeypatch):
+def test_yarn_without_the_configuration_of_hadoop_names_the_variable(monkeypatch):
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(SparkUnavailableError, match="Set HADOOP_CONF_DIR"):
@@ -38,7 +38,7 @@ def test_yarn_without_the_configuration_of_hadoop_is_told_with_the_variable(monk
 
 
 @pytest.mark.spark
-def test_a_first_task_that_gets_no_core_is_told_with_the_setting_that_helps(spark, tmp_path):
+def test_a_first_task_without_a_core_names_the_setting_that_helps(spark, tmp_path):
     held = tmp_path / "held"
     held.touch()
 
@@ -90,7 +90,7 @@ def test_a_driver_in_a_pod_names_it_so_that_its_executors_end_with_it(monkeypatc
     assert settings["spark.kubernetes.driver.pod.name"] == "spark-worker-0"
 
 
-def test_executors_on_kubernetes_are_told_the_name_of_the_driver_and_not_where_it_listens(
+def test_executors_on_kubernetes_get_the_name_of_the_driver_and_not_its_listening_address(
     monkeypatch,
 ):
     monkeypatch.setenv("SPARK_DRIVER_HOST", "192.0.2.1")
@@ -159,7 +159,7 @@ def test_text_that_reached_spark_could_not_reach_the_machine(spark, text):
 
 
 @pytest.mark.spark
-def test_progress_is_told_and_can_cancel(spark):
+def test_progress_is_reported_and_can_cancel(spark):
     seen = []
 
     def progress(step: Progress) -> None:
@@ -180,7 +180,7 @@ def test_progress_is_told_and_can_cancel(spark):
 
 
 @pytest.mark.spark
-def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
+def test_a_cancelled_run_returns_when_its_tasks_have_ended(spark):
     """java.util.regex ignores interrupts and takes long here; Spark's own LIKE gets such a pattern.
 
     There are more tasks than cores, so that some have not begun when the first look cancels them.
@@ -199,7 +199,7 @@ def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
 
 
 @pytest.mark.spark
-def test_what_failed_is_left_when_its_other_tasks_have_ended(spark):
+def test_a_failed_run_returns_when_its_other_tasks_have_ended(spark):
     letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 900 + CAST(id AS INT))")
     fails = F.when(F.col("id") == 1, F.raise_error(F.lit("no"))).cast("boolean")
     frame = spark.range(0, 2, 1, 2).select(F.coalesce(fails, letters.like("%a%a%b")))

@@ -102,7 +102,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize(("column", "kept", "broken"), NESTED, ids=range(len(NESTED)))
-def test_what_collections_hold_is_checked(column, kept, broken):
+def test_values_inside_collections_are_checked(column, kept, broken):
     apply = _plan_for(column)
     assert apply(kept) == kept
     for value in broken:

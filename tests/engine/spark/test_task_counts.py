@@ -41,7 +41,9 @@ def test_a_stage_whose_result_was_there_counts_no_task(spark):
     assert (again.done, again.total) == (2, 2)
 
 
-def test_the_end_tells_each_stage_with_its_tasks_and_what_it_read_and_shuffled(spark, tmp_path):
+def test_the_last_report_has_each_stage_with_its_tasks_and_the_bytes_read_and_shuffled(
+    spark, tmp_path
+):
     place = str(tmp_path / "rows")
     spark.range(40_000).repartition(4).write.parquet(place)
     rows = spark.read.parquet(place).repartition(3, "id")
@@ -68,7 +70,7 @@ def test_a_stage_that_failed_says_how_many_of_its_tasks_did(spark):
     assert 0 < stage.failed <= 2
 
 
-def test_the_longest_stages_are_told_and_the_others_counted(spark):
+def test_the_longest_stages_are_reported_and_the_others_counted(spark):
     def work() -> None:
         for _ in range(SHOWN_STAGES + 2):
             spark.range(2).count()

@@ -65,7 +65,7 @@ def test_jars_that_spark_has_itself_are_left_out(tmp_path, tools):
     assert has_connector(tmp_path / "jars", S3)
 
 
-def test_the_command_shows_what_is_there(tmp_path, settings, capsys):
+def test_the_command_lists_the_existing_tables(tmp_path, settings, capsys):
     settings.SPARK_CONNECTORS = tmp_path
     call_command("connectors", "s3")
     assert f"org.apache.hadoop:hadoop-aws:{hadoop_version()}" in capsys.readouterr().out

@@ -163,7 +163,7 @@ def test_many_files_are_deleted_and_those_that_are_gone_are_no_error(tmp_path: P
         store.delete_many(["../a/3"])
 
 
-def test_what_cannot_be_listed_is_passed_over_and_the_rest_is_listed(tmp_path: Path):
+def test_entries_that_cannot_be_listed_are_skipped_and_the_rest_is_listed(tmp_path: Path):
     store = LocalStore(tmp_path)
     for path in ("a/b/1", "a/2", "c/d/e/3"):
         store.put(path, b"xyz")
@@ -174,7 +174,7 @@ def test_what_cannot_be_listed_is_passed_over_and_the_rest_is_listed(tmp_path: P
     assert {file.path: file for file in store.list_all()}["a/2"] == store.stat("a/2")
 
 
-def test_paths_and_what_is_asked_of_them_later_are_what_a_listing_has(tmp_path: Path):
+def test_paths_and_later_lookups_agree_with_the_listing(tmp_path: Path):
     store = LocalStore(tmp_path / "table")
     for path in ("a/b/1", "a/2", "c/d/e/3", "top"):
         store.put(path, b"xyz")
@@ -246,7 +246,7 @@ def test_a_name_that_is_taken_costs_no_write(tmp_path: Path, monkeypatch: pytest
     assert (synced, [file.name for file in (tmp_path / "log").iterdir()]) == ([], ["1.json"])
 
 
-def test_whoever_waits_for_a_name_to_be_written_finds_it_taken(
+def test_a_writer_that_waits_for_a_name_finds_it_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "log").mkdir()
@@ -331,7 +331,7 @@ def test_a_disk_that_never_answers_one_write_holds_up_no_other(
     assert other.read("log/1.json") == b"y"
 
 
-def test_a_fork_does_not_wait_for_what_a_thread_of_its_parent_writes(tmp_path: Path):
+def test_a_fork_does_not_wait_for_writes_of_its_parents_threads(tmp_path: Path):
     with one_at_a_time(tmp_path):
         child = os.fork()
         if not child:

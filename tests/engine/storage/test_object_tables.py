@@ -159,7 +159,7 @@ def test_a_clone_reads_the_files_of_an_allowed_root_with_its_own_options(
     assert allowed.snapshot().to_arrow().num_rows == 0
 
 
-def test_a_store_out_of_reach_does_not_say_what_became_of_a_write():
+def test_an_unreachable_store_leaves_the_outcome_of_a_write_unknown():
     store = open_store("s3://lake/t", NOWHERE)
     with pytest.raises(StorageOutcomeUnknownError):
         store.put_if_absent("x", b"")
@@ -226,7 +226,7 @@ def _commit(command: c.Command, table: DeltaTable) -> None:
     running.txn.commit(running.operation)
 
 
-def test_a_fork_of_a_process_that_used_a_bucket_is_told_so(
+def test_a_fork_of_a_process_that_used_a_bucket_is_refused(
     table: DeltaTable, options: dict[str, str]
 ):
     """Its client would wait for ever for threads that a fork does not inherit."""

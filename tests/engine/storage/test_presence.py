@@ -36,7 +36,7 @@ def _store(*hidden, without=()):
 
 @pytest.mark.parametrize("neighbor_count", [0, 10**6])
 @pytest.mark.parametrize("gone", [[], FILES[:1], FILES[40:60], FILES])
-def test_exactly_what_is_not_there_is_missing(gone, neighbor_count):
+def test_exactly_the_absent_files_are_missing(gone, neighbor_count):
     assert find_missing_files(_store(without=gone), FILES, neighbor_count) == sorted(gone)
 
 

@@ -50,13 +50,13 @@ def test_one_of_many_racing_writers_wins(store: Store):
     assert store.read(COMMIT) == f"writer {won[0]}".encode()
 
 
-def test_put_replaces_what_was_there(store: Store):
+def test_put_replaces_an_existing_file(store: Store):
     store.put("x", b"old")
     store.put("x", b"new")
     assert store.read("x") == b"new"
 
 
-def test_a_stream_is_there_whole_or_not_at_all(store: Store):
+def test_a_streamed_file_appears_completely_or_not_at_all(store: Store):
     def break_stream() -> Iterator[bytes]:
         yield b"x" * 6_000_000
         raise DataFileError("The source is gone.")  # noqa: EM101, TRY003

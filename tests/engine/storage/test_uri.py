@@ -158,13 +158,13 @@ def test_no_text_leads_out_of_the_table(text: str):
 
 
 @pytest.mark.parametrize("uri", ["", "  ", "a\0b", "s3://", "memory://", "~nobody-of-that-name/t"])
-def test_what_names_no_place_is_refused(uri: str):
+def test_text_that_names_no_place_is_refused(uri: str):
     with pytest.raises(RequestError):
         open_store(uri)
 
 
 @given(st.text("ab.%/:\0\\é 2", max_size=12))
-def test_a_plain_path_is_what_any_spelling_of_it_is(path: str):
+def test_a_plain_path_is_the_same_in_any_spelling(path: str):
     def decode(text: str) -> str | type[Exception]:
         try:
             return resolve_log_path("/t", text).path

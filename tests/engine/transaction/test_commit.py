@@ -319,7 +319,7 @@ def test_in_commit_timestamps_rise_even_if_the_clock_goes_back():
     assert times == sorted(set(times))
 
 
-def test_commit_info_says_what_delta_spark_would_say():
+def test_commit_info_equals_delta_sparks():
     table = new_table()
     append(table, "a")
     txn = table.start_transaction(txn_id="job-7")

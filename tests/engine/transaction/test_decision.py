@@ -196,7 +196,7 @@ def test_files_of_both_sides_stand_in_the_order_of_the_layout(
     assert decision.table_files == 2
 
 
-def test_a_decision_records_what_was_read():
+def test_a_decision_records_the_reads():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
     running.txn.use_files_alone("its source reads the target")

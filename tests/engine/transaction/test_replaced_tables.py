@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 5])
-def test_a_commit_never_lands_in_a_table_that_was_made_anew(tmp_path, commits, has_checkpoint):
+def test_a_commit_never_lands_in_a_recreated_table(tmp_path, commits, has_checkpoint):
     place = str(tmp_path / "t")
     _create_table(place, "old1", "old2")
     if has_checkpoint:
@@ -93,7 +93,7 @@ def test_a_copy_of_the_same_table_may_have_other_file_times(tmp_path, has_checkp
     assert txn.commit("WRITE") == 2
 
 
-def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path):
+def test_a_file_whose_time_has_whole_seconds_is_not_opened(tmp_path):
     """Some object stores list milliseconds, but return whole seconds for a single object."""
 
     class InSeconds(LocalStore):
@@ -112,7 +112,7 @@ def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path)
     assert append(table, "b") == 2
 
 
-def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_path):
+def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_recreated_table(tmp_path):
     place = str(tmp_path / "t")
     checkpoint(_create_table(place, "old1", "old2").snapshot(), now_ms=0)
     older = DeltaTable.open(place)
@@ -123,7 +123,7 @@ def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 8])
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
-def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, commits):
+def test_a_handle_does_not_read_on_into_a_recreated_table(tmp_path, shift_ms, commits):
     """The new files may be older or newer than those that were read."""
     handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     assert handle.snapshot().version == 2
@@ -138,7 +138,7 @@ def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, co
 
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
-def test_a_table_made_anew_stays_readable_after_commits_of_an_older_handle(tmp_path, shift_ms):
+def test_a_recreated_table_stays_readable_after_commits_of_an_older_handle(tmp_path, shift_ms):
     handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     handle.snapshot()
     new = [f"new{number}" for number in range(8)]
@@ -177,7 +177,7 @@ def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
     assert paths_of(handle) == {"a", "other way"}
 
 
-def test_a_commit_that_lands_in_another_table_after_all_says_so(tmp_path):
+def test_a_commit_that_lands_in_another_table_after_all_is_reported(tmp_path):
     """A check and a write cannot be one atomic step."""
     other = _create_table(str(tmp_path / "other"), "new1", later_ms=5)
 

@@ -150,7 +150,7 @@ def test_a_command_may_fall_back_for_a_reason_of_its_own():
     )
 
 
-def test_a_fallback_still_follows_what_optimize_moved():
+def test_a_fallback_still_follows_rows_that_optimize_moved():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     running.txn.use_files_alone("its source reads the target")

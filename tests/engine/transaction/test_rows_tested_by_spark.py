@@ -88,7 +88,7 @@ def test_a_row_that_matches_or_that_nobody_can_test_is_a_conflict(
 
 
 @pytest.mark.parametrize(("own", "lost"), [(True, True), (False, False)])
-def test_a_merge_that_reads_its_target_as_source_reads_more_than_what_joins(
+def test_a_merge_that_reads_its_target_as_source_reads_more_than_the_joined_rows(
     own: bool, lost: bool, table: DeltaTable, spark: SparkSession
 ):
     """The new image joins no row of the source, but would have been one."""

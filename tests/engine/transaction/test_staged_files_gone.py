@@ -182,7 +182,7 @@ def test_a_store_that_cannot_say_stops_the_commit():
     assert table.version() == 0
 
 
-def test_a_conflict_is_told_before_files_that_are_gone():
+def test_a_conflict_is_reported_before_missing_files():
     table = new_table()
     append(table, "a")
     txn = table.start_transaction(observer=Deleting("staged", table.store, "mine"))

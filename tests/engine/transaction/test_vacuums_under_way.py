@@ -64,7 +64,7 @@ def _write_vacuum_commit(
     write_commit(table.store, table.version() + 1, info)
 
 
-def test_what_a_vacuum_of_another_process_is_about_to_delete_is_not_committed():
+def test_files_that_a_vacuum_of_another_process_is_about_to_delete_are_not_committed():
     table, outcomes = new_table(), []
     writer = _writer(table, FakeClock())
 
@@ -98,7 +98,7 @@ def test_a_vacuum_that_ends_is_waited_for():
     assert paths_of(table) == {"mine"}
 
 
-def test_what_it_took_by_its_end_is_noticed():
+def test_files_that_a_vacuum_deleted_before_its_end_are_noticed():
     table = new_table()
 
     def end():

@@ -64,7 +64,7 @@ def test_every_row_can_be_opened(root, world):
         assert "<i>t</i>" not in response.text, model
 
 
-def test_only_what_is_neither_mirror_nor_history_can_be_changed(root, rf):
+def test_only_rows_outside_mirror_and_history_can_be_changed(root, rf):
     request = rf.get("/")
     request.user = User.objects.get(username="root")
     for model in OURS:

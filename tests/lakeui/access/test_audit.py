@@ -98,7 +98,7 @@ def test_the_mirror_at_work_is_not_on_record(table):
     assert LogEntry.objects.count() == before
 
 
-def test_a_description_is_on_record_with_what_was_there(table, session_client):
+def test_a_change_of_a_description_is_logged_with_the_old_text(table, session_client):
     path = f"/api/v1/tables/{table.pk}/"
     seen = session_client.get(path).headers["ETag"]
     session_client.patch(path, {"description": "new"}, format="json", headers={"If-Match": seen})
@@ -106,7 +106,7 @@ def test_a_description_is_on_record_with_what_was_there(table, session_client):
     assert entry.changes["description"][1] == "new"
 
 
-def test_what_a_header_claims_is_not_believed_without_a_proxy(table, session_client):
+def test_the_claims_of_a_header_are_not_believed_without_a_proxy(table, session_client):
     headers = {"X-Forwarded-For": "6.6.6.6, not-an-address", "X-Forwarded-Port": "99999999999"}
     path = f"/api/v1/tables/{table.pk}/jobs/"
     session_client.post(path, OPTIMIZE, format="json", headers=headers)

@@ -65,7 +65,7 @@ def request_from(peer, forwarded=None):
 
 
 @pytest.mark.parametrize(("proxies", "header", "peer", "address"), FORWARDED)
-def test_the_address_is_what_the_outermost_trusted_proxy_saw(
+def test_the_address_is_the_one_that_the_outermost_trusted_proxy_saw(
     settings, proxies, header, peer, address
 ):
     settings.TRUSTED_PROXIES = proxies
@@ -119,7 +119,7 @@ def try_sign_in(db):
     return sign_in
 
 
-def test_a_client_cannot_choose_what_its_tries_are_counted_by(settings, try_sign_in):
+def test_a_client_cannot_choose_how_its_tries_are_counted(settings, try_sign_in):
     statuses = [try_sign_in(f"203.0.113.{number}") for number in range(6)]
     assert statuses == [400] * 5 + [429]
 

@@ -122,7 +122,7 @@ def test_its_page_says_that_something_is_kept_back_and_offers_no_second_run(orde
     assert "Run again" in _read(_client(person("ann", "admin")), f"/jobs/{Job.objects.get().pk}/")
 
 
-def test_a_statement_on_tables_that_a_guest_sees_is_told(orders, guest):
+def test_a_statement_on_tables_that_a_guest_sees_is_shown(orders, guest):
     items = make_table("sales.items")
     grant(guest, items, "viewer")
     job = _create_job(

@@ -38,7 +38,7 @@ def test_a_group_gives_its_role_on_every_table(role):
         ("admin", {"view", "write", "maintain", "admin"}),
     ],
 )
-def test_each_role_may_what_those_below_it_may(role, allowed):
+def test_each_role_includes_the_rights_of_those_below_it(role, allowed):
     user, table = person("ann", role), make_table()
     assert {action for action in ACTIONS if may(user, action, table)} == allowed
 
@@ -118,7 +118,7 @@ def test_a_conflict_of_no_known_table_is_for_who_sees_all_tables():
         ("vacuum", {"override_retention": True}, "admin"),
     ],
 )
-def test_what_cannot_be_undone_needs_an_admin(kind, parameters, action):
+def test_irreversible_commands_need_an_admin(kind, parameters, action):
     assert action_for_kind(kind, parameters) == action
 
 

@@ -37,7 +37,7 @@ def test_a_change_that_is_none_is_refused(client_for, table, body):
     problem(client_for("admin").patch(path, body, format="json", headers={"If-Match": "*"}), 422)
 
 
-def test_eligibility_says_what_to_post(client_for, table):
+def test_eligibility_names_the_jobs_to_post(client_for, table):
     path = f"/api/v1/tables/{table.pk}/"
     body = client_for("maintainer").get(f"{path}eligibility/").json()
     jobs = [step["job"] for step in body["conditions"] if step["job"]]

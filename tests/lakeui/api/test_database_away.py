@@ -26,7 +26,7 @@ def read_only_database(db):
     switch("OFF")
 
 
-def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
+def test_reads_continue_and_a_change_is_told_when_to_retry(
     client_for, table, job, read_only_database
 ):
     caller, path = client_for("admin"), f"/api/v1/tables/{table.pk}/"
@@ -52,13 +52,13 @@ def stale_session(db, settings):
     return client
 
 
-def test_a_session_that_cannot_be_read_is_told_as_the_database_that_is_away(stale_session):
+def test_an_unreadable_session_is_reported_as_an_unreachable_database(stale_session):
     answer = stale_session.get("/api/v1/tables/")
     problem(answer, 503, "DATABASE_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_rest_says_so_too_where_it_failed_before_any_view(rf):
+def test_rest_reports_failures_before_any_view_too(rf):
     def fail_view(_):
         return HttpResponse("<h1>The database is unreachable</h1>", status=503, headers=LATER)
 

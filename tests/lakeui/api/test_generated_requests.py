@@ -219,7 +219,7 @@ ASKS = {
 
 
 @pytest.mark.parametrize("operation", READS, ids=lambda operation: operation.path)
-def test_an_answer_about_what_is_there_is_as_documented(operation, token, lake):
+def test_an_answer_about_existing_objects_is_as_documented(operation, token, lake):
     """Generated requests rarely name a version, a pair or a level that has data."""
     names = [name for name in lake if "{" + name + "}" in operation.path]
     last = operation.path.strip("/").rpartition("/")[2]

@@ -47,7 +47,7 @@ def test_the_layout_counts_every_mirrored_file_once(client_for, table, api):
     assert body["unclustered"] is None
 
 
-def test_a_version_tells_whom_it_beat_and_which_job_it_was(client_for, table, api):
+def test_a_version_names_the_conflicts_it_won_and_its_job(client_for, table, api):
     job = make_job(table, committed_version=2)
     lost = make_conflict(table)
     make_conflict(table, job=job, kind=Conflict.Kind.RESOLVED, winning_version=1)

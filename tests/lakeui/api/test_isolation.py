@@ -19,7 +19,7 @@ def history(table):
     return f"/api/v1/tables/{table.pk}/"
 
 
-def test_the_matrix_has_what_was_met_in_each_cell(client_for, history):
+def test_the_matrix_has_the_past_overlaps_in_each_cell(client_for, history):
     body = client_for("viewer").get(f"{history}matrix/").json()
     [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
     assert (cell["overlap_count"], cell["aborted"], cell["verdict"]) == (1, 0, "never")

@@ -122,7 +122,7 @@ def test_a_wait_for_a_version_ends_when_the_mirror_has_it(viewer, table, monkeyp
 
 
 @pytest.mark.parametrize("query", ["wait=30&after_version=1", "after_version=5", "wait=0"])
-def test_what_is_there_already_is_answered_at_once(viewer, table, query):
+def test_existing_news_is_answered_at_once(viewer, table, query):
     answer = viewer.get(f"/api/v1/tables/{table.pk}/?{query}")
     assert answer.status_code == 200
 
@@ -219,7 +219,7 @@ def test_a_wait_counts_as_one_request(viewer, active_job, settings, monkeypatch)
     assert viewer.get(f"/api/v1/jobs/{active_job.pk}/").status_code == 429
 
 
-def test_more_waits_than_a_process_holds_are_told_to_come_later(viewer, active_job, monkeypatch):
+def test_waits_beyond_the_limit_of_a_process_are_told_to_retry(viewer, active_job, monkeypatch):
     monkeypatch.setattr(event_streams, "MOST_WAITING", 0)
     answer = viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}")
     problem(answer, 503, "TOO_MANY_WAITS")

@@ -91,7 +91,7 @@ def test_places_outside_the_roots_are_refused_at_their_field(client_for, uri):
     assert not Table.objects.exists()
 
 
-def test_a_job_outside_the_roots_is_told_which_part_of_it_is(client_for, table):
+def test_a_job_outside_the_roots_names_the_offending_part(client_for, table):
     address = f"/api/v1/tables/{table.pk}/jobs/"
     sql = (
         f"INSERT INTO {table.name} BY NAME SELECT * FROM read_files('/etc/passwd', format => 'csv')"  # noqa: S608

@@ -125,7 +125,7 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(client_for, table):
         ("conflicts/", {"user": "maintainer"}, 1),
     ],
 )
-def test_filters_narrow_what_is_listed(client_for, table, conflict, path, query, count):
+def test_filters_narrow_the_list(client_for, table, conflict, path, query, count):
     query = {k: v.format(table=table.pk) if isinstance(v, str) else v for k, v in query.items()}
     response = client_for("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
     assert len(response.json()["items"]) == count

@@ -118,7 +118,7 @@ def test_the_time_of_the_winning_commit_is_the_logs(program, report):
     assert conflict.winner_at == winner.committed_at
 
 
-def test_what_had_nothing_to_commit_has_ended(program, report):
+def test_a_transaction_with_nothing_to_commit_has_ended(program, report):
     begun, _ = program.abort_events()
     report(begun, begun | {"kind": "ended", "sequence": 1})
     assert PipelineTransaction.objects.get().state == "ended"
@@ -216,7 +216,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("path", "value", "field"), HOSTILE)
-def test_what_the_engine_could_not_have_recorded_is_refused_with_field_and_remedy(
+def test_events_that_the_engine_cannot_record_are_refused_with_field_and_remedy(
     program, report, path, value, field
 ):
     _, aborted = program.abort_events()

@@ -58,7 +58,7 @@ def test_each_error_has_its_status_and_code(error, status, code):
     assert (shown.status, shown.code) == (status, code)
 
 
-def test_a_full_disk_is_told_as_such_whoever_noticed_it():
+def test_a_full_disk_is_reported_as_such_by_every_part():
     error = engine_errors.StorageError("The upload could not be kept.", "Free some disk space.")
     error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
     shown = problem_of(error)
@@ -92,7 +92,7 @@ def test_an_engine_request_error_names_field_remedy_and_position():
     assert fault.items() >= {"field": "where", "remedy": "Do.", "position": 4}.items()
 
 
-def test_nested_faults_are_told_by_their_path():
+def test_nested_faults_are_reported_with_their_path():
     [fault] = problem_of(exceptions.ValidationError({"a": {"b": ["bad"]}})).extra["errors"]
     assert fault == {"field": "a.b", "code": "invalid", "message": "bad"}
 

@@ -164,7 +164,7 @@ ROWS = [
 ]
 
 
-def test_the_answer_is_what_the_role_may_get(client_for, table, job, conflict, schedule):
+def test_the_answer_depends_on_the_role(client_for, table, job, conflict, schedule):
     places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
         "schedule": schedule.pk,
         "pair": conflict.statement_pair_id,

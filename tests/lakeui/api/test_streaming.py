@@ -87,7 +87,7 @@ def open_stream(url: str, path: str, secret: str, **headers: str) -> Iterator[Re
         yield Reader(response)
 
 
-def test_a_job_is_told_step_by_step_until_it_has_ended(world):
+def test_a_job_is_streamed_step_by_step_until_it_has_ended(world):
     url, _, job, guest = world
     _, secret = token_of(guest)
     row = Job.objects.filter(pk=job.pk)
@@ -110,7 +110,7 @@ def test_a_job_is_told_step_by_step_until_it_has_ended(world):
         assert events.response.status_code == 204
 
 
-def test_a_table_is_told_at_each_version_and_to_who_missed_one(world):
+def test_a_table_is_streamed_at_each_version_and_to_readers_who_missed_one(world):
     url, table, _, guest = world
     _, secret = token_of(guest)
     row = Table.objects.filter(pk=table.pk)
@@ -173,7 +173,7 @@ def test_a_quiet_stream_ends_soon_after_its_token(world):
     assert json.loads(refusal["data"])["code"] == "AUTHENTICATION_FAILED"
 
 
-def test_who_loses_the_table_is_told_nothing_more_of_it(world):
+def test_a_reader_who_loses_the_table_receives_nothing_more_of_it(world):
     url, table, job, guest = world
     _, secret = token_of(guest)
     with (
@@ -204,7 +204,7 @@ def test_who_may_not_see_the_table_has_no_stream_of_it(world):
             assert (problem["status"], "sales" in json.dumps(problem)) == (status, False)
 
 
-def test_a_job_that_names_a_hidden_table_is_told_without_its_statement(world):
+def test_a_job_that_names_a_hidden_table_is_shown_without_its_statement(world):
     url, table, job, guest = world
     _, secret = token_of(guest)
     words = {"kind": "insert", "parameters": {"source": "SELECT * FROM sales.secret"}}
@@ -253,6 +253,6 @@ def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeyp
     assert not event_streams._waiting
 
 
-def test_a_refusal_that_is_no_json_is_told_by_its_status():
+def test_a_refusal_that_is_no_json_is_reported_by_its_status():
     told = streaming._render_problem(HttpResponse("<h1>Away</h1>", status=503))
     assert json.loads(told.partition(b"data: ")[2])["status"] == 503

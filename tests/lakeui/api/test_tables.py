@@ -26,7 +26,7 @@ def test_times_are_rfc_3339_in_utc(client_for, table):
     assert body["last_commit_at"] == "2026-11-02T12:00:00Z"
 
 
-def test_what_a_writer_did_not_record_is_null(client_for, table):
+def test_values_that_a_writer_did_not_record_are_null(client_for, table):
     body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
     assert (body["isolation_level"], body["read_version"], body["engine_info"]) == (None,) * 3
 
@@ -37,7 +37,7 @@ def test_a_table_whose_log_was_never_read_is_pending(client_for, table):
     assert (row["health"], row["version"]) == ("pending", None)
 
 
-def test_a_description_changes_only_what_was_seen(client_for, table):
+def test_a_description_changes_only_if_it_was_seen(client_for, table):
     caller, path = client_for("maintainer"), f"/api/v1/tables/{table.pk}/"
     seen = caller.get(path).headers["ETag"]
     changed = caller.patch(

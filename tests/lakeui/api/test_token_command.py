@@ -50,7 +50,7 @@ def test_tokens_are_listed_and_revoked(olga, capsys):
     assert _status(secret) == 401
 
 
-def test_the_tokens_of_whoever_left_are_listed_and_revoked(olga, capsys):
+def test_the_tokens_of_former_users_are_listed_and_revoked(olga, capsys):
     call_command("token", "olga")
     olga.is_active = False
     olga.save()
@@ -71,7 +71,7 @@ def test_the_tokens_of_whoever_left_are_listed_and_revoked(olga, capsys):
         (("olga", "--revoke", "x"), "olga has no token x"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_makes_no_token(olga, arguments, message):
+def test_an_impossible_request_is_refused_and_makes_no_token(olga, arguments, message):
     with pytest.raises(CommandError, match=message):
         call_command("token", *arguments)
     assert not ApiToken.objects.exists()

@@ -47,7 +47,7 @@ def test_a_tokens_role_bounds_its_owners(make, table):
     problem(caller.post(path, {"kind": "optimize"}, format="json"), 403)
 
 
-def test_a_viewers_token_changes_nothing_at_all(make, job, people):
+def test_a_viewers_token_changes_nothing(make, job, people):
     caller = bearer(make(role="viewer").json()["token"])
     problem(caller.post(f"/api/v1/jobs/{job.pk}:cancel"), 403, "TOKEN_TOO_WEAK")
     problem(caller.post("/api/v1/tokens/", {}, format="json"), 403, "TOKEN_TOO_WEAK")
@@ -121,7 +121,7 @@ def test_a_token_that_cannot_be_is_refused_by_field(make, body, field):
     assert fault["field"] == field
 
 
-def test_tokens_that_are_nobodys_are_turned_away_ever_more_slowly(make, settings):
+def test_invalid_tokens_are_refused_ever_more_slowly(make, settings):
     settings.API_RATE_ANONYMOUS = "3/min"
     good = bearer(make().json()["token"])
     statuses = [bearer(f"lake_{n}").get("/api/v1/tables/").status_code for n in range(5)]

@@ -17,7 +17,7 @@ def preview(client_for):
     return request_preview
 
 
-def test_a_table_is_made_of_what_the_preview_said(client_for, preview):
+def test_a_table_has_the_types_that_the_preview_showed(client_for, preview):
     said = preview("?type=code%3DINT&bad_rows=null").json()
     assert [column["type"] for column in said["columns"]] == ["BIGINT", "INT"]
     assert [(row["values"], row["fate"]) for row in said["rows"]] == [

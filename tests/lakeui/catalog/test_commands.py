@@ -25,7 +25,7 @@ def output(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_registering_tells_what_was_found(lake):
+def test_registering_prints_the_table(lake):
     registered = json.loads(
         output("register", str(lake / "orders"), "--name", "sales.orders", "-ojson")
     )
@@ -39,7 +39,7 @@ def test_registering_tells_what_was_found(lake):
     assert "problem" not in told, "there is none"
 
 
-def test_registering_what_is_no_table_fails_with_one_line(lake):
+def test_registering_a_directory_without_a_table_fails_with_one_line(lake):
     with pytest.raises(CommandError, match="no Delta table"):
         output("register", str(lake / "nothing"))
     with pytest.raises(CommandError, match="TABLE_ROOTS"):

@@ -58,14 +58,14 @@ def test_commits_of_a_deleted_table_leave_the_sums(tables):
     assert CommitHour.objects.aggregate(n=Sum("commits"))["n"] == 72
 
 
-def test_counting_anew_agrees_with_what_was_added_up(tables):
+def test_counting_again_agrees_with_the_sums(tables):
     fields = ("hour", "commits", "bytes_added", "bytes_removed")
     before = list(CommitHour.objects.values_list(*fields))
     recount()
     assert list(CommitHour.objects.values_list(*fields)) == before
 
 
-def test_growth_is_what_came_less_what_went_and_nobodys_who_sees_a_part(tables):
+def test_growth_is_added_less_removed_bytes_and_hidden_from_readers_of_a_part(tables):
     viewer, guest = make_user("viewer", Role.VIEWER), make_user("guest")
     grant(guest, tables[0], Role.VIEWER)
     assert growth_since(viewer, START) == 2 * 72 * 70

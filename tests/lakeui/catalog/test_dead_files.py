@@ -149,7 +149,7 @@ def test_a_store_that_cannot_be_measured_is_left_alone_for_an_hour(lake, setting
     assert (table.vacuum_bytes, table.vacuum_measured_at is None) == (7, False)
 
 
-def test_what_a_vacuum_on_record_could_delete_is_taken_as_gone(table_after_rewrite, lake):
+def test_files_that_a_recorded_vacuum_could_delete_count_as_deleted(table_after_rewrite, lake):
     append_commit(lake / "t", 4, [], info={**FULL_INFO, "operation": "VACUUM END"})
     in_five_hours = NOW_MS / 1000 + 5 * 3600
     os.utime(lake / "t/_delta_log" / f"{4:020}.json", (in_five_hours, in_five_hours))

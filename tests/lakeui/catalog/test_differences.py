@@ -34,7 +34,7 @@ def define_commit(table, version, *, properties=None, schema=SCHEMA, features=No
     )  # fmt: skip
 
 
-def test_a_protocol_upgrade_locks_out_readers_and_says_whom(table):
+def test_a_protocol_upgrade_names_the_readers_it_locks_out(table):
     define_commit(table, 1, properties={}, features=["timestampNtz"])
     define_commit(table, 2, features=["timestampNtz", "deletionVectors"])
     define_commit(table, 3, features=["timestampNtz", "deletionVectors", "v2Checkpoint"])
@@ -94,7 +94,7 @@ def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
     assert [part.name for part in later.changed] == ["Properties"]
 
 
-def test_what_a_version_changed_is_not_guessed_where_nothing_before_it_is_kept(table):
+def test_the_changes_of_a_version_are_not_guessed_where_nothing_before_it_is_kept(table):
     change = change_of(define_commit(table, 2, properties={"keep": "7 days"}))
     assert change.sections is None
     assert "does not have the definition" in change.gap

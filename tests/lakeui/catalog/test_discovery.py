@@ -80,7 +80,7 @@ def refresh(discovery):
     return discovery
 
 
-def test_tables_are_found_and_what_is_inside_of_others_is_not(lake):
+def test_tables_are_found_but_not_those_inside_of_others(lake):
     directories = list_below(lake)
     assert tables(directories) == ["crm", "sales/2026/returns", "sales/orders"]
     assert [one.path for one in directories] == [
@@ -102,7 +102,7 @@ def test_a_search_goes_on_after_any_directory(lake):
     ]
 
 
-def test_a_directory_that_cannot_be_read_is_told_and_passed_over(lake):
+def test_an_unreadable_directory_is_reported_and_skipped(lake):
     for directory in (lake, *lake.rglob("*/")):
         directory.chmod(0o755)
     (lake / "empty").chmod(0)
@@ -133,7 +133,7 @@ def test_a_search_goes_on_after_a_directory_that_cannot_be_read(lake, settings, 
     assert list_found(discovery) == ["crm", "sales.2026.returns", "sales.orders"]
 
 
-def test_a_directory_whose_name_is_not_in_utf8_is_told_and_passed_over(lake, settings):
+def test_a_directory_whose_name_is_not_in_utf8_is_reported_and_skipped(lake, settings):
     (lake / os.fsdecode(b"d\xff") / "_delta_log").mkdir(parents=True)
     settings.DISCOVER_MAX_DIRECTORIES = 2
     discovery = request_search(lake)
@@ -175,7 +175,7 @@ def test_a_table_has_one_name_whether_it_is_registered_or_found_below_the_root(
     assert name_place(place, naming) == name_place(place, naming, "/data/lake") == name
 
 
-def test_a_worker_searches_and_what_is_chosen_is_registered(lake):
+def test_a_worker_searches_and_chosen_tables_are_registered(lake):
     discovery = request_search(lake)
     assert search(discovery.pk) is False
     assert (refresh(discovery).is_complete, discovery.examined) == (True, 6)
@@ -215,7 +215,7 @@ def test_a_search_is_handed_on_in_slices(lake):
 
 
 @pytest.mark.parametrize("ahead", [-2, 2], ids=["silent", "by a clock ahead"])
-def test_what_a_dead_worker_wrote_down_is_where_the_next_goes_on(lake, monkeypatch, ahead):
+def test_the_next_worker_continues_from_a_dead_workers_notes(lake, monkeypatch, ahead):
     discovery = request_search(lake)
     search(discovery.pk, seconds=0)
     Discovery.objects.update(seen_at=discovery.requested_at)  # a worker took it, and died
@@ -245,7 +245,7 @@ def test_ten_thousand_directories_without_a_table_end_in_bounded_time(tmp_path, 
     )
 
 
-def test_a_root_that_nobody_allowed_or_that_is_gone_is_told(lake, settings):
+def test_a_forbidden_or_missing_root_is_reported(lake, settings):
     for root, naming in (
         ("/etc", NAMING),
         ("", NAMING),
@@ -311,7 +311,7 @@ def test_the_command_lists_registers_and_says_how_to_go_on(lake):
         output("/etc")
 
 
-def test_the_command_tells_what_was_refused(lake):
+def test_the_command_prints_refusals(lake):
     new_table(lake / "eu/orders")
     text = output(str(lake), "--naming", "{name}", "--register")
     assert "refused: The name orders or the location" in text
@@ -325,7 +325,7 @@ def request_repeated_search(lake, by=None, *, registers=False):
     return request_discovery(str(lake), "", NAMING, by, every_hours=6, registers=registers)
 
 
-def test_a_search_is_repeated_when_its_hours_are_over_and_finds_what_came(lake):
+def test_a_search_is_repeated_when_its_hours_are_over_and_finds_new_tables(lake):
     discovery = request_repeated_search(lake)
     search(discovery.pk)
     ended = refresh(discovery).finished_at
@@ -370,7 +370,9 @@ def test_a_repeated_search_of_a_root_that_is_gone_waits_for_its_hours(lake):
     assert repeat_due(refresh(discovery).finished_at) == 0
 
 
-def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, django_user_model):
+def test_found_tables_are_registered_as_their_requester_as_long_as_they_may(
+    lake, django_user_model
+):
     ada = django_user_model.objects.create_superuser("ada")
     Table.objects.create(name="sales.orders", uri="/elsewhere")  # the name is taken
     discovery = request_repeated_search(lake, ada, registers=True)
@@ -387,7 +389,7 @@ def test_what_is_found_is_registered_as_who_asked_as_long_as_they_may(lake, djan
     assert not Table.objects.filter(name="late.one").exists()
 
 
-def test_what_somebody_unregistered_stays_off_the_list(lake, django_user_model):
+def test_an_unregistered_table_stays_off_the_list(lake, django_user_model):
     ada = django_user_model.objects.create_superuser("ada")
     discovery = request_repeated_search(lake, ada, registers=True)
     search(discovery.pk)
@@ -412,7 +414,7 @@ def test_a_search_that_is_forgotten_meanwhile_ends(lake, django_user_model, monk
     assert not Table.objects.exists()
 
 
-def test_a_place_that_is_too_long_for_the_list_is_told_and_passed_over(lake):
+def test_a_place_that_is_too_long_for_the_list_is_reported_and_skipped(lake):
     deep = lake / "deep"
     for letter in "abcdefghi":
         deep /= letter * 250
@@ -454,7 +456,7 @@ def list_attention(user):
     return [(item.facts["root"], item.facts["new_tables"]) for item in find_new_tables(asked, 0)[0]]
 
 
-def test_what_a_repeated_search_finds_is_told_until_it_is_registered_or_dismissed(lake):
+def test_the_findings_of_a_repeated_search_are_reported_until_registered_or_dismissed(lake):
     admin = User(username="root", is_superuser=True)
     discovery = request_discovery(str(lake), "", NAMING, None, every_hours=1)
     search(discovery.pk)

@@ -42,7 +42,7 @@ def orders(db):
         ("FOREIGN KEY (x) REFERENCES `a.b`", Key(kind="foreign", columns=("x",), references="a.b")),
     ],
 )
-def test_what_other_catalogs_print_is_understood(text, key):
+def test_key_definitions_of_other_catalogs_are_understood(text, key):
     assert parse_key(text) == key
 
 
@@ -116,14 +116,14 @@ def test_a_foreign_key_takes_the_other_tables_primary_key_and_knows_the_table(or
     assert key.referenced_columns == ["customer_id"]
 
 
-def test_a_column_that_is_dropped_later_is_told(orders):
+def test_a_key_column_that_is_dropped_later_is_reported(orders):
     key = declare_key(orders, Key(kind="primary", columns=("order_id", "status")), None)
     assert list_missing_columns(key) == ()
     orders.schema = {"type": "struct", "fields": SCHEMA["fields"][:1]}
     assert list_missing_columns(key) == ("status",)
 
 
-def test_a_key_is_told_as_sql_that_holds_its_names_whatever_they_are(orders):
+def test_a_key_is_rendered_as_sql_whatever_its_names(orders):
     orders.schema = {"type": "struct", "fields": [{"name": "a) NOT ENFORCED; --", "type": "long"}]}
     key = declare_key(
         orders, Key(kind="primary", columns=("a) NOT ENFORCED; --",), name="to c"), None

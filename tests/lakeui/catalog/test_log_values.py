@@ -30,6 +30,6 @@ def test_a_clean_document_has_no_text_that_does_not_fit(values, escapes):
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_what_fits_is_the_same_json_for_either_encoder(values):
+def test_both_encoders_write_the_same_json(values):
     clean = json_value(values)
     assert json.loads(msgspec.json.encode(clean)) == json.loads(json.dumps(clean))

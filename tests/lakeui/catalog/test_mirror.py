@@ -117,7 +117,7 @@ def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
     ]
 
 
-def test_what_another_engine_did_not_record_stays_null(lake):
+def test_values_that_another_engine_did_not_record_stay_null(lake):
     new_table(lake / "orders")
     append_commit(lake / "orders", 1, [add("a.parquet", rows=None)], info={"operation": "WRITE"})
     table = register_table(str(lake / "orders"))
@@ -129,7 +129,7 @@ def test_what_another_engine_did_not_record_stays_null(lake):
     assert table.row_count is None
 
 
-def test_refresh_reads_only_what_is_new(lake):
+def test_refresh_reads_only_new_commits(lake):
     new_table(lake / "orders")
     append_commit(lake / "orders", 1, [add("a.parquet")])
     table = register_table(str(lake / "orders"))
@@ -310,7 +310,7 @@ def test_hostile_values_of_a_log_become_rows(lake):
     assert table.mirror_error_code == ""
 
 
-def test_texts_with_what_a_copy_of_rows_is_written_with_stay_as_they_are(lake):
+def test_texts_with_the_separators_of_a_copy_stay_unchanged(lake):
     new_table(lake / "orders")
     odd = "tab\t, line\n, return\r, \\N, \\., \\t and '\""
     info = {"operation": "WRITE", "userMetadata": odd, "operationParameters": {odd: odd}}

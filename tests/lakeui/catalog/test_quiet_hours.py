@@ -38,7 +38,7 @@ def test_hours_go_on_past_midnight():
     assert (quiet_hours(table, NOW).start, quiet_hours(table, NOW).end) == (22, 1)
 
 
-def test_what_changes_no_rows_keeps_no_hour_busy():
+def test_operations_without_row_changes_keep_no_hour_busy():
     table = make_table()
     busy(table, [hour for hour in range(24) if hour not in {4, 5, 6}])
     busy(table, [4, 5, 6], operation="OPTIMIZE", changes_data=False)

@@ -48,7 +48,7 @@ def test_a_worker_reads_the_log_and_takes_the_sync_away(place):
     assert not TableSync.objects.exists()
 
 
-def test_what_is_no_table_is_refused_at_once_and_leaves_no_row(lake, place):
+def test_a_place_without_a_table_is_refused_at_once_and_leaves_no_row(lake, place):
     request_registration(str(place), "taken")
     (lake / "empty" / "_delta_log").mkdir(parents=True)
     for uri, name, error in (
@@ -67,7 +67,7 @@ def test_a_log_whose_beginning_was_cleaned_up_is_one(lake, place):
     assert request_registration(str(place)).name == "orders"
 
 
-def test_a_log_that_cannot_be_read_is_told_by_the_table(lake, place):
+def test_an_unreadable_log_is_reported_by_the_table(lake, place):
     (place / "_delta_log" / f"{1:020}.json").write_text("no json\n")
     table = request_registration(str(place))
     mirror_table(table.pk)
@@ -97,7 +97,7 @@ def test_later_readings_are_claimed_by_nobody(place):
     assert claim_sync(table)
 
 
-def test_progress_is_told_stage_by_stage(place, monkeypatch):
+def test_progress_is_reported_stage_by_stage(place, monkeypatch):
     table = request_registration(str(place))
     told = []
 
@@ -118,7 +118,7 @@ def test_without_a_broker_the_table_is_there_and_waits(unreachable_broker, place
     assert sync_of(table) is not None
 
 
-def test_the_page_says_how_far_it_is_and_draws_itself_anew_at_the_end(client, place):
+def test_the_page_shows_the_progress_and_renews_itself_at_the_end(client, place):
     client.force_login(make_user("ann", Role.MAINTAINER))
     table = request_registration(str(place), "sales.orders")
     own = f"/tables/{table.pk}/"

@@ -151,7 +151,7 @@ def test_a_commit_of_files_is_followed(table, lake, anew, what):
 
 
 @pytest.mark.parametrize("what", READ_ANEW)
-def test_what_commits_alone_do_not_tell_is_read_anew(table, lake, anew, what):
+def test_changes_that_commits_alone_do_not_show_are_read_again(table, lake, anew, what):
     append_commit(lake / "t", 3, READ_ANEW[what])
     refresh_and_compare(table)
     assert anew.count(3) == 2
@@ -197,14 +197,14 @@ def test_a_table_that_grows_beyond_the_cap_is_followed(table, lake, anew, settin
     assert [anew.count(version) for version in (3, 4, 5)] == [1, 1, 1]
 
 
-def test_another_cap_is_read_anew(table, lake, anew, settings):
+def test_another_cap_is_read_again(table, lake, anew, settings):
     settings.MIRROR_MAX_LIVE_FILES = 2
     append_commit(lake / "t", 3, [add("f")])
     refresh_and_compare(table)
     assert anew.count(3) == 2
 
 
-def test_a_checkpoint_is_read_anew(table, lake, anew):
+def test_a_checkpoint_is_read_again(table, lake, anew):
     append_commit(lake / "t", 3, [add("f")])
     checkpoint(lake / "t")
     refresh_and_compare(table)
@@ -216,7 +216,7 @@ def test_a_checkpoint_is_read_anew(table, lake, anew):
     assert [anew.count(version) for version in (3, 4, 5)] == [2, 1, 2]
 
 
-def test_a_vacuum_is_read_anew(table, lake, anew):
+def test_a_vacuum_is_read_again(table, lake, anew):
     append_commit(lake / "t", 3, [], info=VACUUM_END)
     in_seven_hours = NOW_MS / 1000 + 7 * 3600
     os.utime(lake / "t/_delta_log" / f"{3:020}.json", (in_seven_hours, in_seven_hours))
@@ -225,7 +225,7 @@ def test_a_vacuum_is_read_anew(table, lake, anew):
     assert (table.dead_file_count, anew.count(3)) == (1, 2)
 
 
-def test_a_table_in_the_place_of_a_held_one_is_read_anew(table, lake):
+def test_a_table_in_the_place_of_a_cached_one_is_read_again(table, lake):
     shutil.rmtree(lake / "t")
     new_table(lake / "t", configuration=KEEPS)
     for version in range(1, 5):
@@ -260,7 +260,7 @@ def test_workers_take_turns_in_following(table, lake, anew, monkeypatch):
     assert read_by_mirrors == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lake, monkeypatch):
+def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_again(table, lake, monkeypatch):
     append_commit(lake / "t", 3, [remove("a"), add("f")])
     write, turns = mirror._write_changes, [1]
 
@@ -281,7 +281,7 @@ def test_a_mirror_that_another_worker_moves_on_meanwhile_is_read_anew(table, lak
 
 
 @pytest.mark.parametrize("harm", ["rows", "sums"])
-def test_a_mirror_that_is_not_what_was_held_is_read_anew(table, lake, harm):
+def test_a_mirror_that_differs_from_the_cache_is_read_again(table, lake, harm):
     if harm == "rows":
         LiveFile.objects.filter(path="a").delete()
     else:
@@ -291,7 +291,7 @@ def test_a_mirror_that_is_not_what_was_held_is_read_anew(table, lake, harm):
     assert LiveFile.objects.count() == 4
 
 
-def test_what_takes_too_much_memory_is_not_held(table, lake, anew, settings):
+def test_tables_that_need_too_much_memory_are_not_cached(table, lake, anew, settings):
     settings.MIRROR_HELD_BYTES = 100
     append_commit(lake / "t", 3, [add("f")])
     refresh_and_compare(table)  # followed, and let go
@@ -316,7 +316,7 @@ def checkpoint(place: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", one_in(3, range(24)))
-def test_any_history_is_followed_to_what_a_rebuild_says(lake, settings, monkeypatch, seed):
+def test_following_any_history_equals_a_rebuild(lake, settings, monkeypatch, seed):
     dice = random.Random(seed)  # noqa: S311 - a seed reproduces a history
     settings.MIRROR_MAX_LIVE_FILES = dice.choice([2, 4, 6, 1000])
     workers = [HeldTables() for _ in range(dice.choice([1, 2]))]
@@ -345,7 +345,7 @@ def live_of(rows: list[list[object]]) -> list[object]:
     return [{k: v for k, v in fields.items() if k not in of_the_first}, rows[3]]
 
 
-def test_what_this_engine_does_is_followed(lake, anew):
+def test_commits_of_this_engine_are_followed(lake, anew):
     handle = DeltaTable.create(str(lake / "t"), SCHEMA)
     say(handle, "INSERT INTO t VALUES (1, 'DE'), (2, 'FR'), (3, 'IT')")
     table = register_table(str(lake / "t"))
@@ -365,7 +365,7 @@ def say(table: DeltaTable, statement: str) -> None:
     run(parse_statement(statement), table, None)
 
 
-def test_what_delta_rs_does_is_followed(lake):
+def test_commits_of_delta_rs_are_followed(lake):
     place = str(lake / "t")
     rows = pa.table({"id": pa.array(range(10), pa.int64())})
     deltalake.write_deltalake(place, rows)

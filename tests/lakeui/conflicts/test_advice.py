@@ -139,7 +139,7 @@ def test_moving_in_time_would_have_avoided_the_losses_to_that_writer_alone(confl
     assert (advised.helped, advised.of) == (2, 3)
 
 
-def test_deletion_vectors_are_held_against_what_rows_would_have_said(conflict):
+def test_the_effect_of_deletion_vectors_equals_a_decision_by_rows(conflict):
     conflict.facts["remedies"] = [
         {"kind": "deletion_vectors", "action": "enable", "reason": "then"}
     ]
@@ -184,7 +184,7 @@ def test_the_neighbors_are_of_the_same_kind_and_table(conflict):
     assert neighbors(Conflict.objects.all(), earlier).next == conflict.pk != resolved.pk
 
 
-def test_the_winner_is_told_by_its_job_or_else_by_its_log_entry(conflict):
+def test_the_winner_is_named_by_its_job_or_else_by_its_log_entry(conflict):
     by_log = _sides(conflict).winner
     assert (by_log.job, by_log.statement_is_whole) == (None, False)
     assert by_log.statement.startswith("DELETE FROM sales.orders\nWHERE customer_id IN")

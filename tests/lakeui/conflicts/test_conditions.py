@@ -40,7 +40,7 @@ NOT_SAME, COMPLEX = (
         ("id = 5 AND " * 900 + "id = 5", None, False),
     ],
 )
-def test_what_keeps_rows_from_deciding_is_read_from_the_text(text, obstacle, is_whole):
+def test_obstacles_to_deciding_by_rows_are_read_from_the_text(text, obstacle, is_whole):
     condition = parse_recorded_condition(text, SCHEMA)
     assert (condition.obstacle, condition.is_whole) == (obstacle, is_whole)
 
@@ -96,7 +96,9 @@ def test_conditions_are_apart_only_where_it_is_certain(one, other, apart):
         ("Trino 470", "Trino 470", "another engine", False),
     ],
 )  # fmt: skip
-def test_programs_are_told_by_the_engine_they_name(engine_info, client, runtime, without_vectors):
+def test_programs_are_recognized_by_the_engine_they_name(
+    engine_info, client, runtime, without_vectors
+):
     named = client_of(engine_info)
     assert str(named) == client
     assert named.runtime.startswith(runtime) or "delta-rs" in named.runtime

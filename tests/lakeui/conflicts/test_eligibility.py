@@ -38,7 +38,7 @@ def test_an_eligible_table_needs_nothing():
     assert "delta-spark before 2.3" in eligibility.locked_out[0]
 
 
-def test_what_one_click_can_mend_comes_with_its_job_and_its_cost():
+def test_a_fix_by_one_click_comes_with_its_job_and_its_cost():
     eligibility = eligibility_of(make_table(**OLD))
     assert eligibility.eligible is False
     broken = [step for step in eligibility.conditions if not step.holds]
@@ -47,7 +47,7 @@ def test_what_one_click_can_mend_comes_with_its_job_and_its_cost():
         assert Command.from_parameters(step.job["kind"], step.job["parameters"])
 
 
-def test_what_needs_a_rewrite_says_how_much_and_offers_no_click():
+def test_a_fix_that_needs_a_rewrite_has_its_size_and_no_click():
     eligibility = eligibility_of(make_table(**ELIGIBLE, partition_columns=["date"]))
     [step] = [step for step in eligibility.conditions if not step.holds]
     assert (step.job, "is partitioned by date" in step.evidence) == (None, True)
@@ -68,7 +68,7 @@ def test_a_table_that_was_never_read_is_not_judged():
         (OLD, [False] * 6),
     ],
 )
-def test_each_runtime_is_told_as_published(fields, takes_part):
+def test_each_runtime_is_described_as_published(fields, takes_part):
     runtimes = eligibility_of(make_table(**fields)).runtimes
     assert [runtime.takes_part for runtime in runtimes] == takes_part
     assert all(runtime.reason for runtime in runtimes)
@@ -83,7 +83,7 @@ def test_conflicts_that_rows_resolved_are_counted():
     assert (eligibility.avoided, eligibility.avoided_lately) == (2, 1)
 
 
-def test_asking_for_what_is_already_so_changes_nothing():
+def test_requesting_the_present_state_changes_nothing():
     impact = impact_of(make_table(**ELIGIBLE), {VECTORS: "true"})
     assert (impact.changes, impact.aborted_jobs, impact.warnings) == ({}, (), ())
 
@@ -97,7 +97,7 @@ def test_running_writes_would_lose_and_waiting_ones_and_dry_runs_would_not():
     assert [job.id for job in impact.aborted_jobs] == [str(running.pk)]
 
 
-def test_an_upgrade_names_features_who_is_locked_out_and_what_stays():
+def test_an_upgrade_names_its_features_the_readers_it_locks_out_and_the_rest():
     impact = impact_of(make_table(**OLD), {VECTORS: "true", ROW_TRACKING: "true"})
     assert impact.new_features == ("deletionVectors", "domainMetadata", "rowTracking")
     assert impact.locked_out[0].startswith("readers and writers")
@@ -149,7 +149,7 @@ def test_column_mapping_is_not_said_to_be_undone():
     assert "cannot disable" in unset.irreversible[0]
 
 
-def test_serializable_is_told_to_add_conflicts():
+def test_serializable_is_said_to_add_conflicts():
     [_, warning] = impact_of(make_table(**OLD), {LEVEL: "Serializable"}).warnings
     assert "only adds conflicts" in warning
 
@@ -163,7 +163,7 @@ def test_streams_that_wrote_lately_are_named():
     assert (stream.by, stream.reads) == ("clicks", False)
 
 
-def test_what_puts_the_settings_back_is_told_as_statements():
+def test_the_way_back_to_the_former_settings_is_shown_as_statements():
     table = make_table(**ELIGIBLE | {"clustering_columns": ["a"]})
     impact = impact_of(table, {LEVEL: "Serializable", VECTORS: "false"}, clustering=("b",))
     assert impact.undone_by == (

@@ -73,7 +73,7 @@ def test_rows_are_said_to_decide_only_where_the_record_proves_it(table, expected
     ("statement", "expected"),
     [("OPTIMIZE t", "passes"), ("OPTIMIZE t ZORDER BY (a)", "undecidable")],
 )
-def test_a_compaction_that_may_order_rows_anew_is_not_said_to_pass(table, statement, expected):
+def test_a_compaction_that_may_reorder_rows_is_not_said_to_pass(table, statement, expected):
     job = make_job(table, "optimize", statement=statement)
     result = verdict(table, current_operation="OPTIMIZE", current_predicate="", job=job)
     assert result == expected
@@ -88,7 +88,7 @@ def test_a_merge_reads_beyond_its_condition_only_by_source(table, statement, exp
     assert verdict(table, current_operation="MERGE", job=job) == expected
 
 
-def test_what_would_pass_is_summed_and_old_losses_are_left_out(table):
+def test_losses_that_would_pass_are_summed_and_old_ones_left_out(table):
     make_commit(table, 5, "DELETE", predicate="order_date = '2026-11-18'")
     common = {"current_predicate": DAY_19, "winning_version": 5, "winner_operation": "DELETE"}
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_a_layout_that_fails_comes_with_the_statement_that_mends_it(table):
     assert layout.cost.rewrites_bytes == table.size_bytes
 
 
-def test_what_a_rewrite_does_not_keep_is_said(table):
+def test_properties_that_a_rewrite_loses_are_named(table):
     table.properties = {"delta.constraints.positive": "order_id > 0", "delta.appendOnly": "true"}
     layout = line(eligibility_report(table).of_table, "clustered")
     assert layout.fix.endswith("Set its 1 constraint again.")
@@ -135,7 +135,7 @@ def attempt(job, size, seconds):
     )  # fmt: skip
 
 
-def test_the_time_of_a_rewrite_is_told_by_earlier_runs_on_the_table_before_others(table):
+def test_the_time_of_a_rewrite_is_estimated_from_runs_on_the_table_before_others(table):
     assert throughput_of(table) is None
     assert line(eligibility_report(table).of_table, "clustered").cost.duration_ms is None
     attempt(make_job(make_table("other"), "optimize"), 10 * 2**20, 1)
@@ -169,7 +169,7 @@ def test_vectors_name_the_protocol_after_and_the_writers_they_lock_out(table):
     assert enabled.cost.streams == 1
 
 
-def test_open_writes_are_counted_among_what_a_fix_costs(table):
+def test_open_writes_are_part_of_the_cost_of_a_fix(table):
     make_job(table, "merge", state=Job.State.RUNNING)
     assert line(eligibility_report(table).of_table, "enabled").cost.aborted_jobs == 1
 
@@ -226,7 +226,7 @@ def test_compactions_are_traced_by_this_engines_tags_or_by_row_ids(table):
     assert line(eligibility_report(table).of_writes, "traced").state == "holds"
 
 
-def test_runtimes_are_told_as_it_is_and_once_it_is_mended(table):
+def test_runtimes_are_listed_for_the_table_as_it_is_and_after_the_fix(table):
     writes(table, ("MERGE", "t.order_id = s.order_id", 2), ("UPDATE", "order_id IN (SELECT 1)", 2))
     report = eligibility_report(table)
     assert [column.takes_part for column in report.runtimes] == [False] * 6

@@ -66,7 +66,7 @@ def test_tables_one_may_not_see_are_not_searched(table):
     assert (linked.table, linked.commit) == (None, None)
 
 
-def test_a_report_is_kept_with_what_is_known(table):
+def test_a_report_is_stored_with_its_known_facts(table):
     linked = explain_report(TEXT.format(at=1793628000123, txn="txn-2"), Table.objects.all())
     kept = record_report(linked, person("ann"))
     assert (kept.kind, kept.table, kept.winning_version) == ("reported", table, 2)
@@ -103,7 +103,7 @@ def test_the_command_speaks_json(monkeypatch, table):
     assert (status, json.loads(out)["winning_version"]) == (3, 2)
 
 
-def test_the_command_says_what_it_recognized_where_there_is_no_conflict(monkeypatch):
+def test_the_command_names_what_it_recognized_where_there_is_no_conflict(monkeypatch):
     status, out = run(monkeypatch, "java.io.IOException: x")
     assert status == 0
     assert "java.io.IOException" in out
@@ -117,7 +117,7 @@ def test_a_file_is_read_whatever_its_bytes(tmp_path):
     assert ended.value.code == 3
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("explain", str(tmp_path / "none"))
     (tmp_path / "empty").write_text("")

@@ -106,14 +106,16 @@ def describe_history(table, conflict):
     }
 
 
-def test_what_is_on_record_is_told_of_the_versions_that_it_is_about(table, job, conflicts):
+def test_records_are_shown_with_the_versions_they_are_about(table, job, conflicts):
     assert describe_history(table, conflicts) == {
         "effects": (1, 1), "counts": (1, 1), "job": True, "makers": 1, "bars": 1, "beat": 1, "history": True, "what if": 2,
         "winner": (True, "first"),
     }  # fmt: skip
 
 
-def test_nothing_from_before_is_told_of_another_table_in_the_place(tmp_path, table, job, conflicts):
+def test_records_from_before_are_not_shown_for_another_table_in_the_place(
+    tmp_path, table, job, conflicts
+):
     write(tmp_path / "orders", SINCE, "second")
     refresh_table(table)
     assert describe_history(table, conflicts) == {

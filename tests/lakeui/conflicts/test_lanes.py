@@ -57,7 +57,7 @@ def test_an_engine_that_is_not_recorded_is_not_shown_as_null(table):
     assert "null" not in {shown.engine for shown in swim_lane(table).all}
 
 
-def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
+def test_overlaps_are_not_guessed_where_they_are_not_mirrored(table):
     Commit.objects.filter(version=2).update(read_version=0)
     Commit.objects.filter(version=1).delete()
     assert (bar(swim_lane(table), "v2").overlap_count, bar(swim_lane(table), "v2").exempt) == (
@@ -67,7 +67,7 @@ def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
     assert bar(swim_lane(table), "v0").overlap_count is None
 
 
-def test_a_running_attempt_says_what_it_would_become(table, django_user_model):
+def test_a_running_attempt_forecasts_its_outcome(table, django_user_model):
     etl = django_user_model.objects.create_user("etl-nightly")
     job = make_job(table, etl, kind="merge", state="running", progress_done=1, progress_total=4)
     job.attempt_rows.all().delete()
@@ -91,7 +91,7 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     assert (counts.all, counts.aborted) == (1, 0)
 
 
-def test_resolved_is_what_a_committed_version_met_and_passed(table):
+def test_resolved_are_the_overlaps_that_a_committed_version_passed(table):
     job = make_job(table, committed_version=2, state=Job.State.SUCCEEDED)
     make_conflict(table, job, kind="resolved", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
     assert keys("other=1") == set()
 
 
-def test_the_strip_is_a_day_where_that_holds_what_is_shown(table):
+def test_the_strip_is_a_day_where_that_contains_the_selection(table):
     now = NOON + timedelta(hours=3)
     Commit.objects.filter(version=0).update(committed_at=NOON - timedelta(days=2))
     make_conflict(table, occurred_at=NOON + timedelta(hours=2, minutes=1))
@@ -150,7 +150,7 @@ def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):
     assert navigator(table, None, NOON) is None
 
 
-def test_other_settings_count_what_would_lose(table):
+def test_other_settings_count_the_writes_that_would_lose(table):
     replayable(table)
     level, rows = other_settings(table, swim_lane(table))
     assert (level.name, level.aborted, level.spared) == ("Serializable", 1, 0)
@@ -160,7 +160,7 @@ def test_other_settings_count_what_would_lose(table):
     assert (level.aborted, level.undecidable, level.not_replayed) == (0, 1, 1)
 
 
-def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
+def test_the_bar_of_a_loser_ends_with_its_winner_and_later_commits(table):
     Commit.objects.filter(version=1).update(is_blind_append=True)
     job = make_job(table, state=Job.State.SUCCEEDED, committed_version=3, attempts=2)
     lost = make_conflict(table, job, read_version=0, rule="data_added", row_count=17)
@@ -177,7 +177,7 @@ def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
     assert lane_path(table, swim_lane(table), "c-999999") is None
 
 
-def test_a_recorded_verdict_is_told_before_a_guess(table):
+def test_a_recorded_verdict_is_shown_before_a_guess(table):
     decision = asdict(Decision(SideReads(), SideChanges(), SideChanges()))
     verdicts = {"data_added": "resolved"}
     decision["winners"] = [{"version": 1, "operation": "OPTIMIZE", "verdicts": verdicts}]
@@ -218,7 +218,7 @@ def test_sums_are_of_one_writer_where_one_is_asked_for(table):
         ({"operation": "SET TBLPROPERTIES", "operation_parameters": {"properties": "{"}}, ""),
     ],
 )
-def test_a_bar_says_only_what_was_recorded(fields, said):
+def test_a_bar_shows_only_recorded_facts(fields, said):
     before = {"delta.deletedFileRetentionDuration": "interval 7 days"}
     assert did(Commit(**fields), before) == said
 

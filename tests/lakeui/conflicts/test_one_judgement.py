@@ -100,7 +100,7 @@ def choose_worst(verdicts: set[Verdict]) -> Verdict:
 
 
 @pytest.mark.parametrize(("layout", "level"), SETTINGS)
-def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
+def test_the_verdict_on_a_job_equals_the_matrix(layout, level):
     """The outlook, the SQL box and a running transaction of the swim-lane ask the same `JobSide`."""
     table = Table(name="t", **fields_of(layout, level))
     cells = cells_of(table)
@@ -143,7 +143,7 @@ SHARE_ROWS = {
 
 
 @pytest.mark.parametrize(("layout", "level"), SETTINGS)
-def test_jobs_and_commits_that_only_delete_are_judged_by_what_they_say(layout, level):
+def test_jobs_and_commits_that_only_delete_are_judged_by_their_conditions(layout, level):
     table = Table(name="t", **fields_of(layout, level))
     setting = build_setting(table)
     for (mine, current), (theirs, winner) in product(SHARE_ROWS.items(), SHARE_ROWS.items()):

@@ -70,7 +70,7 @@ def test_a_source_that_reads_the_table_reads_more_than_the_condition_says(statem
     assert forecast(SETTING, operation, DELETE_7).verdict is not Verdict.NEVER
 
 
-def test_an_insert_from_its_own_table_reads_what_its_query_selects():
+def test_an_insert_from_its_own_table_reads_the_rows_its_query_selects():
     few = parse_operation("INSERT INTO sales BY NAME SELECT * FROM sales WHERE id < 3")
     assert forecast(SETTING, few, DELETE_7).verdict is Verdict.NEVER
     joined = parse_operation(
@@ -117,7 +117,7 @@ def test_a_merge_is_understood_by_its_own_aliases():
         (merge("x", "t.id = s.id", "THEN UPDATE SET day = (SELECT max(day) FROM y)"), SUBQUERY),
     ],
 )
-def test_a_merge_is_decided_by_files_for_whatever_of_it_rows_cannot_tell(operation, obstacle):
+def test_a_merge_is_decided_by_files_where_rows_cannot_tell(operation, obstacle):
     assert operation.obstacle == obstacle
 
 
@@ -180,7 +180,7 @@ def test_two_runs_of_one_stream_conflict_however_its_source_is_named():
         assert forecast(SETTING, other, winner).verdict is Verdict.NEVER
 
 
-def test_what_delta_spark_calls_update_is_not_always_one():
+def test_an_update_in_delta_sparks_log_is_not_always_one():
     assert statement_kind("UPDATE SCHEMA") == statement_kind("UPDATE COLUMN METADATA")
     assert statement_kind("REPLACE COLUMNS") == "ALTER, SET"
     backfill = operation_of_commit(Commit(operation="ROW TRACKING BACKFILL"), TARGET)

@@ -79,7 +79,7 @@ def test_an_operation_is_of_one_kind(operation, how, kind):
     assert statement_kind(operation, **how) == kind
 
 
-def test_a_commit_overlaps_with_what_landed_between_its_read_and_itself(table):
+def test_a_commit_overlaps_with_the_commits_between_its_read_and_itself(table):
     met = overlaps_of(table)
     assert met.counts == {
         ("MERGE", "INSERT"): 1,
@@ -89,18 +89,18 @@ def test_a_commit_overlaps_with_what_landed_between_its_read_and_itself(table):
     assert (met.total, met.commits, met.first, met.last) == (3, 7, 6, 12)
 
 
-def test_a_commit_that_does_not_say_what_it_read_is_counted_apart(table):
+def test_a_commit_without_a_recorded_read_is_counted_separately(table):
     assert overlaps_of(table).unrecorded == 1
 
 
-def test_an_attempt_that_lost_met_its_winner_and_what_came_before_it(table):
+def test_a_lost_attempt_overlapped_with_its_winner_and_the_commits_before_it(table):
     make_conflict(table, read_version=8, winning_version=10)
     met = overlaps_of(table)
     assert met.counts["UPDATE", "OPTIMIZE ZORDER BY"] == 1
     assert met.counts["UPDATE", "MERGE"] == 1
 
 
-def test_what_is_older_than_the_window_is_not_counted(table):
+def test_commits_older_than_the_window_are_not_counted(table):
     Commit.objects.filter(table=table).update(committed_at=timezone.now() - timedelta(days=31))
     assert overlaps_of(table).total == 0
 
@@ -209,14 +209,14 @@ def foretold(table, properties):
     )
 
 
-def test_a_stricter_level_counts_what_passed_an_append_over():
+def test_a_stricter_level_counts_writes_that_passed_an_append_over():
     table = place_in_window(replayable(small_table()))
     effect = foretold(table, {LEVEL: "Serializable"})
     assert (effect.more, effect.now, effect.then, effect.open) == ({"DELETE": 1}, 0, 1, 0)
     assert (effect.append_overlaps, effect.out_of_order) == (1, (2,))
 
 
-def test_what_a_merge_read_is_not_guessed(table):
+def test_the_reads_of_a_merge_are_not_guessed(table):
     effect = foretold(table, {LEVEL: "Serializable"})
     assert (effect.added, [(kind.kind, kind.count) for kind in effect.undecided]) == (
         0,
@@ -224,7 +224,7 @@ def test_what_a_merge_read_is_not_guessed(table):
     )
 
 
-def test_without_vectors_what_rows_resolved_would_lose(table):
+def test_without_vectors_writes_resolved_by_rows_would_lose(table):
     make_conflict(table, kind="resolved", current_operation="MERGE", winning_version=8)
     effect = foretold(table, {VECTORS: "false"})
     assert (effect.more, effect.then) == ({"MERGE": 1}, 1)
@@ -251,7 +251,7 @@ def test_a_setting_that_is_in_force_already_is_no_change(table):
     assert foretold(table, {}) is None
 
 
-def test_what_would_be_committed_is_told_line_by_line():
+def test_the_job_to_commit_is_shown_line_by_line():
     table = make_table(
         min_reader_version=1, min_writer_version=2, reader_features=[], writer_features=[],
         deletion_vectors=False, properties={VECTORS: "false"}, clustering_columns=[],
@@ -279,7 +279,7 @@ def test_two_commits_are_one_script():
     assert build_setting(make_table()).level == IsolationLevel.WRITE_SERIALIZABLE
 
 
-def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
+def test_a_relaxed_level_spares_writes_that_lost_to_blind_appends(table):
     Table.objects.update(isolation_level="Serializable")
     table.refresh_from_db()
     for blind in (True, False, None):
@@ -289,7 +289,7 @@ def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
     assert (effect.fewer, effect.then, [kind.count for kind in effect.undecided]) == (1, 2, [1])
 
 
-def test_with_vectors_what_lost_by_files_is_open():
+def test_with_vectors_losses_by_files_are_undecided():
     table = make_table(
         deletion_vectors=False, row_level_eligible=False, properties={}, clustering_columns=[],
         reader_features=[], writer_features=[], min_reader_version=1, min_writer_version=2,
@@ -311,7 +311,7 @@ def test_a_change_of_clustering_can_be_taken_back(table):
     assert (command.kind, command.parameters) == ("alter_cluster_by", {"columns": ["status"]})
 
 
-def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings):
+def test_a_real_log_is_counted_from_the_records_of_its_writers(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
     log = DeltaTable.create(str(tmp_path / "t"), StructType((StructField("id", INTEGER),)))
     files = [

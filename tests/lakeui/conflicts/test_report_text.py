@@ -98,7 +98,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_old_message_tells_all_it_holds_whatever_it_went_through(way):
+def test_an_old_message_yields_all_its_facts_after_any_wrapping(way):
     reported = parse_report(WAYS[way](OLD)).conflict
     assert reported is not None
     assert reported.exception == "ConcurrentAppendException"
@@ -110,7 +110,7 @@ def test_an_old_message_tells_all_it_holds_whatever_it_went_through(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_new_message_tells_all_it_holds_whatever_it_went_through(way):
+def test_a_new_message_yields_all_its_facts_after_any_wrapping(way):
     reported = parse_report(WAYS[way](NEW)).conflict
     assert reported is not None
     assert (reported.code, reported.subclass) == (

@@ -223,7 +223,7 @@ def test_parameters_that_are_no_json_do_not_hide_the_winner(parameters):
 
 
 @pytest.mark.parametrize("kept", range(40, len(COMMIT), 23))
-def test_a_message_cut_anywhere_tells_what_it_still_holds(kept):
+def test_a_message_cut_anywhere_yields_its_remaining_facts(kept):
     conflict = parse_conflict(spark("ConcurrentAppendException", COMMIT)[: 170 + kept])
     assert conflict.exception == "ConcurrentAppendException"
     assert conflict.partitions == ("date=2026-11-02",)
@@ -327,7 +327,7 @@ def test_one_conflict_told_twice_is_one():
         ("DeltaError: Generic DeltaTable error: Version mismatch", ["an old snapshot"]),
     ],
 )
-def test_what_is_no_conflict_is_told_by_what_it_is(text, recognized):
+def test_errors_other_than_conflicts_are_named(text, recognized):
     report = parse_report(text)
     assert report.conflict is None
     told = "; ".join(report.recognized)
@@ -369,7 +369,7 @@ def test_every_conflict_has_remedies_and_none_is_a_higher_level(kind):
     assert not any("Serializable" in remedy.action for remedy in remedies)
 
 
-def test_what_a_remedy_says_fits_where_they_met():
+def test_a_remedy_fits_the_rows_that_overlapped():
     by_rows = parse_conflict("[DELTA_CONCURRENT_APPEND.ROW_LEVEL_CHANGES]").remedies
     in_partition = parse_conflict(spark("ConcurrentAppendException")).remedies
     assert "cannot select the same rows" in by_rows[1].action
@@ -394,7 +394,7 @@ def test_the_facts_are_json():
     assert json.loads(json.dumps(facts))["winner"]["operation"] == "DELETE"
 
 
-def test_a_table_is_found_whatever_word_leads_to_it():
+def test_a_table_is_found_by_any_of_its_names():
     said = (
         "Transaction conflict detected. A concurrent MERGE added data to partition [country=DE] in "
     )

@@ -64,7 +64,7 @@ def test_bars_come_in_the_order_in_which_they_ended(table):
     assert [bar.version for bar in swim_lane(table).bars] == [0, 1, None, 2]
 
 
-def test_a_range_is_kept_to_what_there_is_and_to_the_cap(table):
+def test_a_range_is_limited_to_existing_versions_and_to_the_cap(table):
     assert (swim_lane(table, 1, 1).first, swim_lane(table, 1, 1).last) == (1, 1)
     assert swim_lane(table, 5, 9).bars == ()
     table.version = 10_000
@@ -73,7 +73,7 @@ def test_a_range_is_kept_to_what_there_is_and_to_the_cap(table):
     assert swim_lane(table).last == 0
 
 
-def test_an_append_that_a_later_write_should_have_read_is_told(table):
+def test_an_append_that_a_later_write_should_have_read_is_reported(table):
     replayable(table)
     assert swim_lane(table).reordered == (LaneSwap(1, 2),)
 

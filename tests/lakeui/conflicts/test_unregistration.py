@@ -88,7 +88,7 @@ def test_a_read_only_installation_forgets_nothing(table):
     assert Table.objects.exists()
 
 
-def test_its_page_tells_what_goes_and_asks_for_the_name(client, table):
+def test_the_page_lists_the_records_that_go_and_asks_for_the_name(client, table):
     address = f"/tables/{table.pk}/unregister/"
     client.force_login(make_user("maintainer", Role.MAINTAINER))
     assert client.get(address).status_code == 403
@@ -109,7 +109,7 @@ def _output(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("by", ["name", "uri"])
-def test_the_command_says_what_is_forgotten_and_leaves_the_files(lake, table, by):
+def test_the_command_lists_the_forgotten_records_and_leaves_the_files(lake, table, by):
     before = sorted(lake.rglob("*"))
     said = _output(getattr(table, by))
     assert "sales.orders is no longer registered." in said

@@ -105,9 +105,7 @@ def test_versions_that_the_mirror_lacks_are_not_replayed(table):
         ({"kind": "resolved", "isolation_level": STRICT}, STRICT, True, Verdict.PASSES),
     ],
 )
-def test_recorded_conflicts_are_judged_by_what_is_recorded(
-    table, fields, level, row_level, expected
-):
+def test_recorded_conflicts_are_judged_by_their_records(table, fields, level, row_level, expected):
     made = make_conflict(table, **fields)
     [judged] = what_if(table, level, row_level=row_level).conflicts
     assert (judged.conflict_id, judged.verdict) == (made.pk, expected)
@@ -166,7 +164,7 @@ def test_by_files_a_commit_that_rows_kept_apart_loses(table):
     assert (one.conflict_id, one.outcome, one.change) == (made.pk, WriteOutcome.RESOLVED, 1)
 
 
-def test_the_four_settings_are_summed_with_what_they_would_cost(table):
+def test_the_four_settings_are_summed_with_their_costs(table):
     table.commits.filter(version=2).update(
         bytes_written=4096, operation_metrics={"executionTimeMs": "7000"}
     )
@@ -195,7 +193,9 @@ def test_of_a_write_without_times_no_cost_is_invented(table):
 
 
 @pytest.mark.parametrize("operation", ["RESTORE", "ADD CONSTRAINT"])
-def test_what_counts_appends_at_every_level_is_not_spared_by_the_relaxed_one(table, operation):
+def test_an_operation_that_counts_appends_at_every_level_is_not_spared_by_the_relaxed_one(
+    table, operation
+):
     make_conflict(
         table, rule="data_added", isolation_level=STRICT, current_operation=operation,
         facts={"winner": {"is_blind_append": True}},

@@ -66,12 +66,12 @@ def turns(beat, many=200):
     return told
 
 
-def test_it_is_what_celery_runs():
+def test_celery_runs_this_scheduler():
     module, _, name = settings.CELERY_BEAT_SCHEDULER.partition(":")
     assert (module, name) == (Beat.__module__, Beat.__name__)
 
 
-def test_what_ran_by_a_clock_ahead_is_asked_for_after_a_start_by_the_right_one(app, clock):
+def test_tasks_that_ran_by_a_clock_ahead_run_again_after_a_start_with_the_right_clock(app, clock):
     assert turns(Recorded(app, clock)) == {"a", "b"}
     PeriodicTask.objects.update(last_run_at=timezone.now() + HOUR)
     assert turns(Recorded(app, clock)) == {"a", "b"}

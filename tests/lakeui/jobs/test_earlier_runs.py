@@ -87,7 +87,7 @@ def test_a_queue_and_a_wasted_attempt_explain_it_too(table, more, name):
     assert (comparison.verdict, comparison.explains.name) == ("slower", name)
 
 
-def test_a_faster_run_is_told_by_the_step_it_saved(table):
+def test_a_faster_run_names_the_step_it_saved(table):
     for hours in (3, 2, 1):
         run_of(table, hours)
     comparison = compare_job(run_of(table, 0.5, steps=(10, 5)))

@@ -96,7 +96,7 @@ def test_a_statement_for_another_table_is_refused(table, maintainer):
     assert refused.value.field == "table"
 
 
-def test_a_role_below_what_the_kind_asks_for_is_refused(table):
+def test_a_role_below_the_required_one_is_refused(table):
     with pytest.raises(NotPermittedError):
         optimize(table, person("operator"))
     with pytest.raises(NotPermittedError):
@@ -219,7 +219,7 @@ def test_a_job_whose_silent_worker_may_have_committed_is_not_called_cancelled(ta
     assert leases.is_cancelled(next_lease)
 
 
-def test_a_retry_of_what_a_silent_worker_may_have_committed_finds_that_commit(table, maintainer):
+def test_a_retry_finds_the_commit_of_a_worker_that_fell_silent(table, maintainer):
     job = lose_worker(optimize(table, maintainer))
     Job.objects.filter(pk=job.pk).update(state=Job.State.CANCELLED)
     job.refresh_from_db()
@@ -265,7 +265,7 @@ def test_a_job_runs_again_once_at_a_time(table, maintainer):
     assert rerun_job(job, maintainer).retry_of == job
 
 
-def test_what_succeeded_or_still_runs_is_not_retried(table, maintainer):
+def test_jobs_that_succeeded_or_still_run_are_not_retried(table, maintainer):
     job = optimize(table, maintainer)
     for state in (Job.State.QUEUED, Job.State.RUNNING, Job.State.SUCCEEDED):
         job.state = state
@@ -324,7 +324,7 @@ def test_a_clone_is_a_row_and_a_job_over_a_table_one_may_read(table, maintainer)
         request_create(name="x", kind="optimize", parameters={}, requested_by=maintainer)
 
 
-def test_what_one_may_not_see_cannot_be_cloned(table, lake):
+def test_hidden_tables_cannot_be_cloned(table, lake):
     someone = User.objects.create_user("someone")
     mine = Table.objects.create(name="mine", uri=str(lake / "lake/mine"))
     TableGrant.objects.create(table=mine, user=someone, role=Role.ADMIN)
@@ -342,7 +342,7 @@ def test_what_one_may_not_see_cannot_be_cloned(table, lake):
         request_job(table=mine, sql=sql, requested_by=someone)
 
 
-def test_what_one_may_not_see_is_not_read_by_a_retry_either(table, lake, maintainer):
+def test_a_retry_does_not_read_hidden_tables_either(table, lake, maintainer):
     someone = User.objects.create_user("someone")
     mine = Table.objects.create(name="mine", uri=str(lake / "lake/mine"))
     TableGrant.objects.create(table=mine, user=someone, role=Role.ADMIN)
@@ -390,7 +390,7 @@ def test_a_broker_that_never_answers_holds_a_request_for_seconds(table, silent_b
     assert "broker" in job.events.last().message
 
 
-def test_the_sweeper_sends_what_was_never_sent_or_was_lost(table):
+def test_the_sweeper_sends_messages_that_were_never_sent_or_lost(table):
     never, lost, fresh = (optimize(table, None) for _ in range(3))
     now = timezone.now()
     Job.objects.filter(pk=lost.pk).update(sent_at=now - timedelta(hours=1))
@@ -419,7 +419,7 @@ def test_a_job_that_waits_long_is_sent_again_ever_less_often(table, asked_s, sen
     assert send_overdue() == again
 
 
-def test_the_own_name_of_a_statement_is_free_whoever_else_has_it(table, maintainer):
+def test_the_own_name_of_a_statement_is_free_even_if_others_have_it(table, maintainer):
     """A common table expression or an alias may also have the name; the other table is never read."""
     for name in ("t", "x", "s", "c"):
         Table.objects.create(name=name, uri=str(Path(table.uri).parent / name))
@@ -444,7 +444,7 @@ def test_a_script_does_not_guess_which_table_is_called_t(table, maintainer):
     assert request_job(table=archive, sql=step, requested_by=maintainer).pk
 
 
-def test_what_only_spark_would_fill_in_is_refused_at_the_request(table, maintainer):
+def test_values_that_only_spark_can_fill_in_are_refused_at_the_request(table, maintainer):
     table.schema = SCHEMA
     table.save()
     source = Table.objects.create(

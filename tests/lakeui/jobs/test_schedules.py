@@ -258,7 +258,7 @@ def test_a_schedule_that_fires_while_it_is_changed_does_not_fire_once_more(night
     assert fire_due() == 0
 
 
-def test_what_a_schedule_is_due_for_is_not_lost_with_its_old_words(nightly, owner):
+def test_a_due_run_is_not_lost_with_the_schedules_old_statement(nightly, owner):
     make_due(nightly)
     nightly.refresh_from_db()
     change_schedule(nightly, owner, cron="0 3 * * *", retries=1)
@@ -274,7 +274,7 @@ def test_a_schedule_that_fired_by_a_clock_ahead_fires_by_the_right_one(nightly):
     assert nightly.next_due_at - timezone.now() <= timedelta(days=1)
 
 
-def test_what_the_owner_may_not_do_is_not_scheduled_by_another(nightly, owner):
+def test_statements_that_the_owner_may_not_run_are_not_scheduled_by_another(nightly, owner):
     operator = User.objects.create_user("operator")
     operator.groups.add(Group.objects.get(name="operator"))
     nightly.owner = operator

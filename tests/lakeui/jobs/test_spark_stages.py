@@ -15,7 +15,7 @@ def test_a_stage_is_read_as_it_was_written():
     assert SparkStage.from_row(STAGE.to_row()) == STAGE
 
 
-def test_what_is_as_usual_takes_no_room():
+def test_usual_values_take_no_space():
     assert SparkStage(7, tasks=2, done=2).to_row() == {"stage_id": 7, "tasks": 2, "done": 2}
 
 
@@ -27,7 +27,7 @@ def test_a_stage_says_when_it_ran_and_how_long():
     assert replace(STAGE, ended_ms=1).took_ms == 0
 
 
-def test_what_another_version_wrote_is_read_as_far_as_it_is_known():
+def test_stages_of_another_version_are_read_as_far_as_known():
     rows = [{"stage_id": 9, "mood": "good"}, "no stage", {"tasks": 4}, {"stage_id": 8}]
     assert [stage.stage_id for stage in stages_in(JobStage(spark_stages=rows))] == [8, 9]
     assert stages_in(JobStage(spark_stages={"stage_id": 1})) == []

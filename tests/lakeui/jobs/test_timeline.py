@@ -94,7 +94,7 @@ def test_the_start_of_spark_is_that_of_the_worker_which_took_the_job_first():
     assert list_part_times(timeline_of(job_of(started=10), [attempt], {}))[0] == ("queue", 10)
 
 
-def test_what_lies_between_two_attempts_is_told_by_why_the_first_ended():
+def test_the_time_between_two_attempts_is_named_by_why_the_first_ended():
     attempts = [
         attempt_of(1, 2, 10, Outcome.CONFLICTED),
         attempt_of(2, 13, 20, Outcome.LOST),

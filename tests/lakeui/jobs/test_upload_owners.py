@@ -87,7 +87,7 @@ def test_nobody_else_may_name_it_in_any_command(table, upload, bob, sql):
     assert not Job.objects.exists()
 
 
-def test_another_s_file_and_one_that_is_not_there_are_told_alike(table, upload, bob):
+def test_another_s_file_and_a_missing_one_are_reported_alike(table, upload, bob):
     missing = upload.replace(Path(upload).parent.name, uuid.uuid4().hex)
     told = []
     for uri in (upload, missing):

@@ -85,7 +85,7 @@ def test_a_program_that_is_to_run_once_is_not_started_again(child_of):
     assert child.done
 
 
-def test_ending_a_child_ends_what_it_started_even_in_groups_of_their_own(child_of):
+def test_ending_a_child_ends_its_own_children_even_in_separate_groups(child_of):
     child = child_of(WITH_FAMILY)
     wait_until(lambda: len(child.leftovers()) == 2, "the grandchild")
     child.terminate()
@@ -94,7 +94,7 @@ def test_ending_a_child_ends_what_it_started_even_in_groups_of_their_own(child_o
     wait_until(lambda: child.leftovers() == [], "nothing to be left")
 
 
-def test_a_child_asked_to_end_still_has_what_it_started_until_it_has_ended(child_of, tmp_path):
+def test_a_child_asked_to_end_keeps_its_own_children_until_it_has_ended(child_of, tmp_path):
     told = tmp_path / "told"
     family = (
         "import signal, subprocess, sys, time\n"
@@ -119,7 +119,7 @@ def test_a_child_asked_to_end_still_has_what_it_started_until_it_has_ended(child
     wait_until(lambda: child.leftovers() == [], "nothing to be left")
 
 
-def test_what_is_written_to_a_child_reaches_it(child_of):
+def test_input_written_to_a_child_reaches_it(child_of):
     child = child_of("import sys; print(sys.stdin.read())", input="hello", once=True)
     wait_until(lambda: not child.is_running(), "its end")
     assert child.log.read_text().strip() == "hello"
@@ -155,7 +155,7 @@ def test_the_port_of_an_orphan_is_free_once_orphans_were_ended(tmp_path, orphan)
     assert _stat_of(pid) == []
 
 
-def test_an_orphan_that_hides_its_environment_is_found_by_what_was_written_down(
+def test_an_orphan_that_hides_its_environment_is_found_by_the_stacks_notes(
     tmp_path, orphan, child_of
 ):
     (tmp_path / "run").mkdir()

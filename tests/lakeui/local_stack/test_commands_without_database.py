@@ -54,7 +54,7 @@ def outcomes_of(commands, home, **more):
         yield lines[0]
 
 
-def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead):
+def test_an_unreachable_database_is_reported_in_a_line(tmp_path, dead):
     commands = share(9, [["register", str(tmp_path / "orders")], *COMMANDS])
     for line in outcomes_of(commands, tmp_path, DATABASE_URL=dead):
         assert line.startswith("CommandError: The database is unreachable: ")
@@ -62,7 +62,7 @@ def test_a_database_that_is_unreachable_is_told_in_a_line(tmp_path, dead):
         assert "hunter22" not in line
 
 
-def test_a_database_that_is_not_migrated_is_told_in_a_line(tmp_path):
+def test_an_unmigrated_database_is_reported_in_a_line(tmp_path):
     commands = share(9, [["discover", str(tmp_path)], *COMMANDS])
     for line in outcomes_of(commands, tmp_path):
         assert line.startswith("CommandError: The database is not migrated: ")
@@ -74,7 +74,7 @@ def test_the_error_itself_is_shown_where_it_is_asked_for(tmp_path):
     assert (code, lines[0]) == (1, "Traceback (most recent call last):")
 
 
-def test_settings_that_are_wrong_are_told_in_a_line(tmp_path):
+def test_wrong_settings_are_reported_in_a_line(tmp_path):
     code, _, lines = outcome(start(["refresh"], tmp_path, SECRET_KEY="short"))
     assert (code, len(lines)) == (1, 1), lines
     assert lines[0].startswith("CommandError: SECRET_KEY is missing")

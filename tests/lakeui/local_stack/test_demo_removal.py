@@ -59,7 +59,7 @@ def test_all_of_the_demo_goes(demo, admin, settings):
     assert demo_context(None)["demo"] is None or not demo_context(None)["demo"]
 
 
-def test_what_people_made_stays(demo, admin, settings):
+def test_objects_that_people_made_stay(demo, admin, settings):
     own = make_table("own.orders", uri=f"{settings.LAKE_HOME}/own/orders", registered_by=admin)
     place = Path(own.uri)
     place.mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_the_next_start_does_not_make_it_again(demo, admin, capsys):
     assert not advance()
 
 
-def test_the_command_names_what_goes_and_removes_it_when_confirmed(demo, capsys):
+def test_the_command_lists_the_removed_objects_and_removes_them_when_confirmed(demo, capsys):
     call_command("demo", "--remove")
     said = capsys.readouterr().out
     assert "table sales.orders" in said
@@ -148,7 +148,7 @@ def test_only_an_admin_removes_it_and_never_read_only(demo, admin, settings):
     assert Table.objects.count() == len(NAMES)
 
 
-def test_the_page_names_what_goes_and_one_click_removes_it(demo, admin):
+def test_the_page_lists_the_removed_objects_and_one_click_removes_them(demo, admin):
     client = PageClient()
     client.force_login(admin)
     assert "/demo/remove/" in client.get("/").content.decode()

@@ -44,7 +44,7 @@ def report(name, **fields):
 
 
 @pytest.mark.timeout(180)
-def test_a_deployment_with_a_dead_broker_and_a_wrong_database_is_told_so(tmp_path, dead):
+def test_a_dead_broker_and_a_wrong_database_of_a_deployment_are_reported(tmp_path, dead):
     environment = os.environ | {
         "LAKEUI_HOME": str(tmp_path),
         "DATABASE_URL": f"postgres://nobody:hunter22@127.0.0.1:{dead}/lake",
@@ -103,7 +103,7 @@ def test_the_words_of_an_embedded_installation_name_its_command(monkeypatch, unr
 
 
 @pytest.mark.django_db
-def test_a_clock_that_is_skewed_from_the_databases_is_told_with_by_how_much():
+def test_the_skew_from_the_databases_clock_is_reported_with_its_size():
     assert checkup.clock_problem(SystemClock()) == ""
     assert checkup.clock_problem(OtherClock(90)).startswith("The clock of the database is 9")
     assert "behind this one" in checkup.clock_problem(OtherClock(90))
@@ -111,7 +111,7 @@ def test_a_clock_that_is_skewed_from_the_databases_is_told_with_by_how_much():
 
 
 @pytest.mark.django_db
-def test_a_clock_that_is_skewed_from_the_brokers_is_told(monkeypatch):
+def test_the_skew_from_the_brokers_clock_is_reported(monkeypatch):
     with run_redis() as url:
         # where a message goes is what `broker_url` says until it is said itself: it is taken back last
         monkeypatch.setattr(checkup.app.conf, "broker_write_url", url)
@@ -157,7 +157,7 @@ def test_a_disk_without_room_is_named(settings, tmp_path, monkeypatch):
     assert "MiB left" in checkup.full_disk_problem(1 << 60)
 
 
-def test_a_machine_without_zones_is_told():
+def test_a_machine_without_zones_is_reported():
     assert checkup.zone_problem(zoneinfo.available_timezones()) == ""
     assert checkup.zone_problem({"UTC"}).endswith("time zone Europe/Berlin.")
 
@@ -220,13 +220,13 @@ def test_yarn_is_found_by_the_configuration_of_hadoop(settings, monkeypatch, tmp
     assert checkup.cluster_problem() == ""
 
 
-def test_a_provider_that_is_down_is_told(settings, dead):
+def test_an_unreachable_provider_is_reported(settings, dead):
     assert checkup.provider_problem() == ""
     settings.OIDC_ISSUER = f"http://127.0.0.1:{dead}"
     assert "provider is unreachable" in checkup.provider_problem()
 
 
-def test_what_is_not_set_up_is_not_said_to_work(settings, monkeypatch, tmp_path):
+def test_services_that_are_not_set_up_are_not_said_to_work(settings, monkeypatch, tmp_path):
     optional = [(name, (), str) for name in ("cluster", "sign-on", "mail", "lineage")]
     monkeypatch.setattr(checkup, "_CHECKS", (*optional, ("home", (), str)))
     settings.SPARK_MASTER, settings.OIDC_ISSUER = "local[2]", ""
@@ -282,7 +282,7 @@ def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words)
     assert "lake-key" not in problem
 
 
-def test_a_server_of_lineage_that_is_away_or_hangs_is_told_in_time(settings, monkeypatch, dead):
+def test_a_lineage_server_that_is_away_or_hangs_is_reported_in_time(settings, monkeypatch, dead):
     monkeypatch.setattr(checkup, "_LONG_S", 0.3)
     settings.LINEAGE_URL = f"http://127.0.0.1:{dead}"
     assert checkup.lineage_problem() == "Lineage events cannot be sent: Connection refused."

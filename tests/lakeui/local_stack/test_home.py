@@ -44,7 +44,7 @@ def modes(place):
     }
 
 
-def test_whatever_is_in_it_is_for_its_owner_alone_under_any_umask(place, umask):
+def test_its_contents_are_for_the_owner_alone_under_any_umask(place, umask):
     home.prepare_home()
     home.remember_roots(place, {"TABLE_ROOTS": "/data/lake"})
     home.remember_url(place, "http://127.0.0.1:8000")
@@ -55,7 +55,7 @@ def test_whatever_is_in_it_is_for_its_owner_alone_under_any_umask(place, umask):
     assert {mode for is_directory, mode in by_name.values() if not is_directory} == {0o600}
 
 
-def test_what_an_earlier_start_left_open_to_others_is_closed(place):
+def test_files_that_an_earlier_start_left_open_to_others_are_closed(place):
     home.prepare_home()
     wide = ["lakeui.sqlite3", "lakeui.sqlite3-wal", "lakeui.sqlite3-shm", "logs", "uploads"]
     (place / "lakeui.sqlite3-wal").touch()
@@ -90,7 +90,7 @@ def test_a_key_in_the_environment_makes_no_file(place, monkeypatch):
     assert not (place / "secret_key").exists()
 
 
-def test_children_are_told_where_the_home_is(place):
+def test_children_know_the_home(place):
     home.prepare_home()
     assert os.environ["LAKEUI_HOME"] == str(place)
     assert os.environ["LAKEUI_EMBEDDED"] == "1"

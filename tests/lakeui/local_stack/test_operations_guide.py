@@ -107,7 +107,7 @@ def test_workers_are_given_more_than_the_ten_seconds_of_docker_to_end():
     assert all("stop_grace_period" in service for service in workers)
 
 
-def test_the_workflows_run_what_ci_runs_and_release_sdist_wheel_and_image():
+def test_the_workflows_run_the_same_as_ci_and_release_sdist_wheel_and_image():
     steps = {
         path.stem: " ".join(
             str(step.get("run", ""))

@@ -216,7 +216,7 @@ def test_a_staged_file_that_changed_after_its_ratification_is_not_published(tabl
     assert publish_commits(table, store) == 1
 
 
-def test_a_client_that_reports_what_it_did_not_publish_is_refused(table, store):
+def test_a_client_that_reports_an_unpublished_version_is_refused(table, store):
     propose(table, stage(store, 1))
     with pytest.raises(InvalidCommitError):
         check_published(table, store, 1)

@@ -357,7 +357,7 @@ def test_rights_are_those_of_the_table_and_of_the_token(client):
     caller.call("POST", "staging-tables", {"catalog_name": "lake"}, 403)
 
 
-def test_a_person_who_asks_too_often_is_told_when_to_come_back_in_both_shapes(client, settings):
+def test_a_person_who_asks_too_often_is_told_when_to_retry_in_both_forms(client, settings):
     client.create_table()
     settings.API_RATE_CATALOG = "1/min"
     cache.clear()

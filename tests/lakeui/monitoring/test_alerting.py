@@ -133,7 +133,7 @@ def test_aborted_writes_are_found_by_number_and_by_time_wasted_within_the_day():
 
 
 @pytest.mark.parametrize("operation", ["SET TBLPROPERTIES", "MERGE"])
-def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted(operation):
+def test_a_change_of_the_metadata_is_reported_with_the_number_of_aborted_writes(operation):
     """A MERGE may add columns."""
     table = make_table()
     for minutes in (1, 2):
@@ -145,7 +145,7 @@ def test_a_change_of_the_metadata_is_told_with_how_many_writes_it_aborted(operat
     assert told.title == f"One {operation} aborted 2 writes on sales.orders"
 
 
-def test_schedules_whose_long_names_begin_alike_are_told_apart():
+def test_schedules_whose_long_names_begin_alike_are_distinguished():
     table, owner = make_table(), make_user("owner")
     for end in "ab":
         Schedule.objects.create(
@@ -159,7 +159,7 @@ def test_schedules_whose_long_names_begin_alike_are_told_apart():
 # What is told, and when
 
 
-def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
+def test_a_failed_job_is_reported_once_with_its_address(channel, webhook):
     table = make_table()
     rule, job = rule_on(channel, Condition.FAILED_JOB), create_failed_job(table)
     assert [watch(NOON), watch(NOON + MINUTE), watch(NOON + HOUR)] == [1, 0, 0]
@@ -174,7 +174,7 @@ def test_a_failed_job_is_told_once_with_where_to_look(channel, webhook):
     assert item["url"] == f"https://lake.example/jobs/{job.pk}/"
 
 
-def test_what_comes_within_the_groups_minutes_is_told_together(channel, webhook):
+def test_findings_within_the_groups_minutes_are_sent_together(channel, webhook):
     table = make_table()
     rule_on(channel, Condition.FAILED_JOB, group_minutes=5)
     create_failed_job(table)
@@ -199,7 +199,7 @@ def test_a_message_holds_the_first_and_counts_the_rest(channel):
     assert watch(NOON + HOUR) == 0
 
 
-def test_only_tables_whose_names_match_are_told(channel):
+def test_only_tables_whose_names_match_are_reported(channel):
     for name in ("sales.orders", "crm.people"):
         create_failed_job(make_table(name))
     rule_on(channel, Condition.FAILED_JOB, tables="crm.*")
@@ -208,7 +208,7 @@ def test_only_tables_whose_names_match_are_told(channel):
     assert item["table"] == "crm.people"
 
 
-def test_what_goes_to_and_fro_is_told_once_and_what_ends_and_begins_again_twice(channel):
+def test_a_finding_that_alternates_is_sent_once_and_one_that_ends_and_begins_again_twice(channel):
     table = make_table(mirrored_at=NOON - HOUR)
     rule_on(channel, Condition.MIRROR_QUIET, group_minutes=0)
 
@@ -224,14 +224,14 @@ def test_what_goes_to_and_fro_is_told_once_and_what_ends_and_begins_again_twice(
     assert look(47, behind=True) == 1
 
 
-def test_what_still_holds_is_told_again_after_the_rules_hours(channel):
+def test_a_finding_that_still_holds_is_sent_again_after_the_rules_hours(channel):
     make_table(mirrored_at=NOON - HOUR)
     rule_on(channel, Condition.MIRROR_QUIET, repeat_hours=2)
     told = [watch(NOON + hours * HOUR) for hours in (0, 1, 2, 3, 4)]
     assert told == [1, 0, 1, 0, 1]
 
 
-def test_quiet_hours_hold_back_and_are_told_afterwards_in_one_message(channel):
+def test_findings_of_quiet_hours_are_sent_afterwards_in_one_message(channel):
     change_channel(channel, {"quiet_from": time(22), "quiet_to": time(6), "zone": "Europe/Berlin"})
     night = datetime(2026, 11, 23, 22, tzinfo=UTC)  # 23 o'clock in Berlin
     rule_on(channel, Condition.FAILED_JOB)
@@ -329,7 +329,9 @@ def test_the_signature_is_that_of_the_specifications_example():
     assert known == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_what_fails_is_tried_again_later_each_time_with_one_id_and_one_body(channel, webhook):
+def test_a_failed_delivery_is_tried_again_later_each_time_with_one_id_and_one_body(
+    channel, webhook
+):
     webhook.statuses = [500, 503, 200]
     delivery, now, pauses = send_test(channel, "ann", NOON), NOON, []
     while due_channels(now):
@@ -409,7 +411,7 @@ def test_a_message_that_cannot_be_made_is_given_up_too(channel):
     assert delivery.outcome == AlertDelivery.Outcome.GIVEN_UP
 
 
-def test_what_never_arrives_is_given_up_after_a_day(channel, webhook):
+def test_a_message_that_never_arrives_is_given_up_after_a_day(channel, webhook):
     webhook.statuses = [404]
     delivery, now = send_test(channel, "ann", NOON), NOON
     while due_channels(now):
@@ -527,7 +529,7 @@ def test_people_get_a_mail(settings, free_port_number):
     assert [told in mail.splitlines() for mail in (first, second)] == [True, True]
 
 
-def test_a_recipient_whom_the_mail_server_refuses_is_told_though_others_got_it(
+def test_a_recipient_refused_by_the_mail_server_is_reported_though_others_got_the_message(
     settings, free_port_number
 ):
     class Handler:
@@ -708,7 +710,7 @@ def test_a_new_secret_signs_from_then_on(channel, webhook):
     assert LogEntry.objects.get_for_object(channel).filter(action=1).count() == 1
 
 
-def test_who_changes_one_thing_leaves_what_another_changed_meanwhile(channel):
+def test_changing_one_field_keeps_another_persons_change_of_another(channel):
     rule = rule_on(channel, Condition.FAILED_JOB)
     seen, seen_rule = AlertChannel.objects.get(), AlertRule.objects.get()
     secret = change_channel(channel, {"new_secret": True})

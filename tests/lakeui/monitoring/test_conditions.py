@@ -275,7 +275,7 @@ def test_many_tables_that_fail_alike_or_are_late_have_one_cause(client):
     assert titles == ["21 tables cannot be read", "other cannot be read"]
 
 
-def test_time_wasted_by_writes_that_are_told_by_number_is_no_second_item(client):
+def test_time_wasted_by_writes_that_are_already_counted_is_no_second_item(client):
     client.force_login(make_user("ann", is_superuser=True))
     abort_writes(timezone.now(), wasted_ms=61 * 60_000)
     told = client.get("/api/v1/attention/").json()
@@ -299,7 +299,7 @@ def test_writes_that_a_change_of_the_metadata_aborted_are_no_second_item(client)
     assert [item["check_name"] for item in told["items"]] == ["aborted"]
 
 
-def test_time_wasted_beside_a_change_of_the_metadata_is_told_once(client):
+def test_time_wasted_beside_a_change_of_the_metadata_is_reported_once(client):
     client.force_login(make_user("ann", is_superuser=True))
     now, table = timezone.now(), make_table()
     change = {
@@ -340,7 +340,7 @@ def test_jobs_that_wait_are_counted_by_queue(client):
     ]
 
 
-def test_a_stranger_is_told_of_nothing(client):
+def test_a_stranger_receives_nothing(client):
     abort_writes(timezone.now())
     client.force_login(make_user("stranger"))
     assert client.get("/api/v1/monitoring/").json()["alerts"] == []

@@ -24,7 +24,7 @@ def test_a_name_server_that_hangs_is_waited_for_until_the_deadline():
     ended.set()
 
 
-def test_a_name_that_is_none_is_told_as_the_system_does():
+def test_an_unknown_name_is_reported_as_the_system_does():
     def refuses(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

@@ -18,7 +18,7 @@ def test_livez_asks_nothing_but_the_process(client):
     assert (response.status_code, response.text) == (200, "ok\n")
 
 
-def test_readyz_names_what_is_there(client, db):
+def test_readyz_names_the_running_services(client, db):
     response = client.get("/readyz")
     assert response.status_code == 200
     assert response.json()["checks"] == {

@@ -186,7 +186,7 @@ def test_a_login_is_tried(settings, password, words):
     assert password not in problem
 
 
-def test_what_the_settings_ask_for_and_the_server_lacks_is_named(settings):
+def test_features_that_the_settings_need_and_the_server_lacks_are_named(settings):
     settings.EMAIL_USE_TLS = True
     with run_mail_server(settings):
         assert "does not support an option of EMAIL_URL: STARTTLS" in mail_problem()
@@ -201,7 +201,7 @@ def test_a_sender_that_is_refused_is_named(settings):
         assert "refuses the sender Lake <lake@evil.example> (550)" in mail_problem()
 
 
-def test_a_mail_server_that_is_away_or_silent_is_told_in_time(settings, dead):
+def test_a_mail_server_that_is_away_or_silent_is_reported_in_time(settings, dead):
     settings.EMAIL_PORT = dead
     assert "is unreachable: Connection refused" in mail_problem()
     with Dripping("greeting") as server:

@@ -45,7 +45,7 @@ def test_an_empty_installation_has_metrics():
     assert metrics["lakeui_workers"] == {("light",): 0, ("reads",): 0, ("spark",): 0}
 
 
-def test_what_could_not_be_delivered_is_counted_by_outbox():
+def test_undelivered_messages_are_counted_by_outbox():
     now = timezone.now()
     for number, error in enumerate(("", "answered 500")):
         LineageEvent.objects.create(
@@ -254,7 +254,7 @@ def test_alert_rules_and_panels_use_metrics_that_exist():
     assert {name.removesuffix("_bucket") for name in used} <= list_exported_metrics()
 
 
-def test_every_alert_says_what_to_do():
+def test_every_alert_names_a_remedy():
     rules = yaml.safe_load((DOCS / "alerts.yml").read_text("utf-8"))
     for rule in rules["groups"][0]["rules"]:
         assert rule["annotations"].keys() == {"summary", "description"}

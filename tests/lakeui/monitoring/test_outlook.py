@@ -39,7 +39,7 @@ def outlook(table, kind, parameters=None, *, landed=None, **commit):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_an_insert_lands_whatever_a_restore_did(level):
+def test_an_insert_commits_whatever_a_restore_did(level):
     table = table_of(isolation_level=level)
     result = outlook(table, "append", ROWS, landed="RESTORE", is_blind_append=False)
     assert (result.verdict, result.is_open) == (Verdict.NEVER, False)
@@ -126,7 +126,7 @@ def test_schedules_that_are_due_count_in_the_outlook_of_a_job(
     assert (due.verdict, bool(due.forecast.why)) == (verdict, True)
 
 
-def test_what_is_on_record_of_a_pair_stands_beside_the_forecast():
+def test_the_record_of_a_pair_stands_beside_the_forecast():
     table = table_of()
     make_conflict(table, current_operation="DELETE", winner_operation="UPDATE", file_count=3)
     [landed] = outlook(table, "delete", ONE_ROW, landed="UPDATE", predicate="").landed

@@ -53,13 +53,13 @@ def test_processes_that_share_a_cache_let_in_no_more_than_the_rate(redis_url, ca
     assert 0 < refused.wait() <= 60
 
 
-def test_without_redis_everybody_is_let_in_and_the_log_says_so(caplog):
+def test_without_redis_everybody_is_admitted_and_the_log_says_so(caplog):
     gone = SharedCache(NOBODY, {})
     assert all(try_request(gone, "1/min")[1] for _ in range(3))
     assert caplog.text.count("is unreachable") == 1
 
 
-def test_what_is_kept_is_json_and_comes_back(cache):
+def test_cached_values_are_json_and_come_back(cache):
     cache.set("tries", (3, 1.5), 60)
     cache.set("count", 4, 60)
     assert (cache.get("tries"), cache.get("count"), cache.get("none", 7)) == ([3, 1.5], 4, 7)

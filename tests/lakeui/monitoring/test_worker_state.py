@@ -110,7 +110,7 @@ def test_the_page_and_its_twin_tell_the_same(viewer, table):
 @pytest.mark.parametrize(
     ("role", "names"), [(Role.MAINTAINER, ["alerts", "lineage"]), (Role.VIEWER, [])]
 )
-def test_deliveries_are_told_to_whoever_may_see_the_alerts(table, role, names):
+def test_deliveries_are_shown_to_people_who_may_see_the_alerts(table, role, names):
     now = timezone.now()
     LineageEvent.objects.create(
         run_id=uuid4(), type="START", at=now, created_at=now, next_try_at=now, error="answered 500"

@@ -32,7 +32,7 @@ LISTS = (
 
 
 @pytest.mark.parametrize("who", ["owner", "viewer"])
-def test_whoever_may_look_sees_every_page(client_for, lake, who):
+def test_a_person_with_any_role_sees_every_page(client_for, lake, who):
     assert _statuses(client_for(who), lake, [*ABOUT_ONE, *LISTS]) == {200: [*ABOUT_ONE, *LISTS]}
 
 
@@ -48,7 +48,7 @@ def test_a_strangers_lists_are_empty(client_for, lake):
         assert f"/jobs/{lake.job.pk}/" not in body, name
 
 
-def test_whoever_is_not_signed_in_is_sent_to_sign_in(lake):
+def test_a_person_who_is_not_signed_in_is_sent_to_sign_in(lake):
     for name in [*ABOUT_ONE, *LISTS]:
         response = Client().get(lake.paths()[name])
         assert response.status_code == 302, name
@@ -72,14 +72,14 @@ def test_a_grant_on_one_table_shows_that_table_alone(client_for, lake, people):
     assert "crm.customers" not in client.get("/tables/").content.decode()
 
 
-def test_what_a_viewer_may_not_do_is_not_offered(client_for, lake):
+def test_actions_that_a_viewer_may_not_do_are_not_offered(client_for, lake):
     table = client_for("viewer").get(lake.paths()["table"]).content.decode()
     job = client_for("viewer").get(lake.paths()["job"]).content.decode()
     assert "New job" not in table
     assert "Cancel this job" not in job
 
 
-def test_what_an_owner_may_do_is_offered(client_for, lake):
+def test_actions_that_an_owner_may_do_are_offered(client_for, lake):
     table = client_for("owner").get(lake.paths()["table"]).content.decode()
     job = client_for("owner").get(lake.paths()["job"]).content.decode()
     assert "New job" in table

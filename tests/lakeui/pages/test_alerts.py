@@ -79,7 +79,7 @@ def test_a_channel_is_changed_and_keeps_its_target_where_none_is_entered(admin):
     assert entry.actor.username == "owner"
 
 
-def test_a_metadata_address_is_told_beside_its_field(admin):
+def test_a_metadata_address_is_reported_beside_its_field(admin):
     response = admin.post(
         "/monitoring/alerts/channels/", CHANNEL | {"channel-target": "http://169.254.169.254/x"}
     )

@@ -23,7 +23,7 @@ def body_of(client, path="/attention/"):
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 
 
-def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(client_for):
+def test_rows_that_outlived_an_erasure_are_reported_until_it_ran_again(client_for):
     table = make_table()
     row = Erasure.objects.create(
         table=table, append_version=9, delete_version=10, predicate="`customer_id` = 7",
@@ -50,7 +50,7 @@ def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(client_
     assert "Try now" in body_of(client_for("owner"))
 
 
-def test_many_aborted_writes_say_what_would_pass_at_row_level(client_for):
+def test_many_aborted_writes_name_those_that_would_pass_at_row_level(client_for):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
     for number in range(3):
         make_conflict(table, occurred_at=timezone.now() - timedelta(hours=number))
@@ -64,7 +64,7 @@ def test_many_aborted_writes_say_what_would_pass_at_row_level(client_for):
     assert "Row-level eligibility" in body
 
 
-def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(client_for):
+def test_writes_that_would_pass_by_rows_are_counted_from_the_records(client_for):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
     for version in range(3):
         make_commit(table, version, "DELETE", predicate="order_id = 2")
@@ -75,7 +75,7 @@ def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(client_f
     assert "3 of the 3 in 30 days would pass at row level." in body_of(client_for("viewer"))
 
 
-def test_one_metadata_change_that_cost_two_writes_is_told_once(client_for):
+def test_one_metadata_change_that_cost_two_writes_is_reported_once(client_for):
     table = make_table()
     for operation in ("MERGE", "OPTIMIZE"):
         make_conflict(
@@ -115,7 +115,7 @@ def test_hours_without_a_commit_may_lie_around_midnight():
     assert quiet_hours([table.pk], timezone.now()) == {table.pk: (19, 6)}
 
 
-def test_a_failed_job_that_was_run_again_is_told_no_more(client_for):
+def test_a_failed_job_that_was_run_again_is_no_longer_reported(client_for):
     table = make_table()
     ended = {"state": Job.State.FAILED, "finished_at": timezone.now()}
     failed = make_job(table, "append", error_message="4 rows do not fit.", **ended)
@@ -134,9 +134,7 @@ def test_an_unknown_outcome_is_not_listed_as_a_failure(client_for):
     assert "MERGE on sales.orders failed" not in body
 
 
-def test_a_schedule_whose_last_job_was_aborted_is_told_with_when_it_is_due_again(
-    client_for, people
-):
+def test_a_schedule_whose_last_job_was_aborted_is_reported_with_its_next_time(client_for, people):
     table = make_table()
     job = make_job(table, "merge", state=Job.State.CONFLICTED, error_message="Version 9 landed.")
     Schedule.objects.create(
@@ -147,7 +145,7 @@ def test_a_schedule_whose_last_job_was_aborted_is_told_with_when_it_is_due_again
     assert "Schedule nightly fails on sales.orders Version 9 landed. It is due again at" in body
 
 
-def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(client_for):
+def test_waiting_jobs_and_silent_workers_are_reported(client_for):
     long_ago = timezone.now() - timedelta(hours=1)
     table = make_table()
     make_job(table, "optimize", state=Job.State.QUEUED, created_at=long_ago)

@@ -32,7 +32,7 @@ def test_a_token_made_is_on_the_trail_with_its_maker(client_for):
     assert "nightly" in body
 
 
-def test_a_role_is_told_by_its_name_and_an_expiry_without_fractions(client_for):
+def test_a_role_is_shown_by_its_name_and_an_expiry_without_fractions(client_for):
     client_for("operator").post("/tokens/", {"name": "nightly", "role": 20, "expires_in_days": 7})
     rows = client_for("owner").get("/audit/?thing=apitoken&act=0").context["rows"]
     said = {change.field: change.new for change in rows[0].changes}
@@ -68,7 +68,7 @@ def test_the_jobs_of_a_table_are_never_named_one_by_one(lake):
     assert count_entries() == (few + 1, words)
 
 
-def test_what_was_taken_back_is_still_found_under_its_table(client_for, lake, people):
+def test_a_revoked_grant_is_still_found_under_its_table(client_for, lake, people):
     grant(people["stranger"], lake.table, Role.VIEWER).delete()
     rows = (
         client_for("owner").get(f"/audit/?table={lake.table.pk}&thing=tablegrant").context["rows"]
@@ -82,7 +82,7 @@ def test_people_are_named_and_not_numbered(client_for, lake, people):
     assert ("user", "stranger") in {(change.field, change.new) for change in rows[0].changes}
 
 
-def test_what_was_made_off_is_left_out_and_what_was_made_on_needs_no_value(client_for, lake):
+def test_deletions_are_left_out_and_creations_need_no_value(client_for, lake):
     make_job(lake.table, dry_run=True)
     rows = client_for("owner").get("/audit/?thing=job").context["rows"]
     flags = [change for row in rows for change in row.changes if change.field == "dry run"]

@@ -71,7 +71,7 @@ def test_bars_that_overlap_stand_on_tracks_of_their_own():
     assert chart.lanes[0].tracks == 2
 
 
-def test_what_does_not_fit_is_counted_not_dropped_silently():
+def test_values_that_do_not_fit_are_counted_and_not_dropped_silently():
     chart = draw_lanes([bar(20 + n, 2) for n in range(MAX_TRACKS + 3)])
     assert len(chart.bars) == MAX_TRACKS
     assert chart.hidden == 3
@@ -129,7 +129,7 @@ def test_a_picked_transaction_shows_its_overlaps(client_for, lake):
     )
 
 
-def test_the_matrix_marks_what_a_setting_would_change(client_for, lake):
+def test_the_matrix_marks_the_effects_of_a_setting(client_for, lake):
     path = f"/tables/{lake.table.pk}/isolation/"
     as_it_is = client_for("viewer").get(path).content.decode()
     preview = client_for("viewer").get(path, {"level": "Serializable"}).content.decode()
@@ -260,7 +260,7 @@ def test_a_viewer_cannot_touch_a_schedule(client_for, lake, people):
     assert client_for("viewer").get("/schedules/new/").status_code == 403
 
 
-def test_monitoring_tells_what_is_wrong(client_for, lake):
+def test_monitoring_names_the_faults(client_for, lake):
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_failed_at=NOW)
     body = client_for("viewer").get("/monitoring/").content.decode()
     assert "cannot be read" in body

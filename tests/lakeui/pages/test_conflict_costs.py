@@ -34,14 +34,14 @@ def costs(lake):
     return table
 
 
-def test_a_pair_counts_what_was_aborted_and_what_was_resolved_apart(costs):
+def test_a_pair_counts_aborted_and_resolved_writes_separately(costs):
     (pair,) = cost_by_pair(Conflict.objects.all()).pairs
     assert (pair.current, pair.winner) == ("MERGE", "DELETE")
     assert (pair.aborted, pair.reported, pair.resolved) == (2, 1, 1)
     assert (pair.wasted_ms, pair.wasted_bytes) == (120_001, 8), "what was resolved cost nothing"
 
 
-def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
+def test_hours_are_of_the_last_day_and_of_losses(costs):
     hours = cost_by_column(Conflict.objects.all(), NOW)
     assert sum(hours.values()) == 120_000
     assert {pair for pair, _ in hours} == {"MERGE × DELETE"}
@@ -71,7 +71,7 @@ def test_the_twin_of_costs_has_hours_and_partitions(client_for, costs):
     assert body["partitions_are_cut"] is False
 
 
-def test_the_link_to_all_pairs_leads_to_what_the_list_holds(client_for, costs):
+def test_the_link_to_all_pairs_leads_to_the_same_list(client_for, costs):
     client = client_for("viewer")
     twin = client.get("/conflicts/?heat=partition&page=1&operation=MERGE").context["costs_twin"]
     assert [pair["current"] for pair in client.get(twin).json()["pairs"]] == ["MERGE"]

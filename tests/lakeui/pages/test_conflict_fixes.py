@@ -66,7 +66,7 @@ def test_a_copy_that_did_not_conflict_says_that_nothing_could_be_tried(client_fo
     assert "Nothing could be tried:" in _page(client_for("viewer"), conflict_of_job)
 
 
-def test_a_write_that_needs_spark_is_told_so_and_offers_no_other_trial(client_for, conflict_of_job):
+def test_a_write_that_needs_spark_is_marked_and_offers_no_other_trial(client_for, conflict_of_job):
     why = "MERGE needs Spark here, and trials run without Spark"
     trials = _create_trials(conflict_of_job, as_it_was="undecidable")
     client = client_for("viewer")
@@ -158,7 +158,7 @@ def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_mo
     assert 'name="fix" value="retry"' in body
 
 
-def test_what_can_change_rows_asks_for_the_name_as_everywhere(client_for, conflict_of_job):
+def test_a_write_that_can_change_rows_asks_for_the_name_as_everywhere(client_for, conflict_of_job):
     client = client_for("owner")
     assert 'id="id_rerun_confirm"' not in _page(client, conflict_of_job, "?fix=retry")
     conflict_of_job.job.parameters.pop("where")
@@ -192,7 +192,7 @@ def test_a_condition_that_would_widen_the_write_is_none(client_for, conflict_of_
     assert [way.fix for way in page.context["reruns"].ways] == ["retry", "deletion_vectors"]
 
 
-def test_what_a_rerun_names_is_for_who_may_see_those_tables(conflict_of_job):
+def test_tables_that_a_rerun_names_are_shown_to_their_readers_only(conflict_of_job):
     hidden = make_table("secret.payroll")
     reader = make_user("reader")
     grant(reader, conflict_of_job.table, Role.VIEWER)
@@ -209,7 +209,7 @@ def test_what_a_rerun_names_is_for_who_may_see_those_tables(conflict_of_job):
     assert "secret.payroll" not in body
 
 
-def test_a_fix_of_the_table_says_so_and_comes_first(client_for, conflict_of_job):
+def test_a_fix_of_the_table_is_marked_and_comes_first(client_for, conflict_of_job):
     client = client_for("owner")
     body = _page(client, conflict_of_job, "?fix=deletion_vectors")
     assert "This changes the table" in body
@@ -220,7 +220,7 @@ def test_a_fix_of_the_table_says_so_and_comes_first(client_for, conflict_of_job)
 
 
 @pytest.mark.parametrize("fix", ["layout", "", "narrow", "condition"])
-def test_what_is_no_fix_of_this_write_runs_nothing_else(client_for, conflict_of_job, fix):
+def test_an_unknown_fix_runs_nothing_else(client_for, conflict_of_job, fix):
     _rerun(client_for("owner"), conflict_of_job, fix=fix)
     runs = Job.objects.filter(retry_of=conflict_of_job.job_id)
     assert runs.count() == (1 if not fix else 0)
@@ -241,7 +241,9 @@ def test_who_may_not_write_sees_the_ways_and_runs_none(client_for, conflict_of_j
         ({"table": None}, "It was not a job of this installation"),
     ],
 )
-def test_what_cannot_run_again_from_here_says_why(client_for, conflict_of_job, changed, said):
+def test_a_job_that_cannot_run_again_from_here_gives_the_reason(
+    client_for, conflict_of_job, changed, said
+):
     Conflict.objects.filter(pk=conflict_of_job.pk).update(**changed)
     assert said in _page(client_for("owner"), conflict_of_job)
     _rerun(client_for("owner"), conflict_of_job)
@@ -316,7 +318,7 @@ def test_rest_tells_the_ways_and_runs_one(client_for, conflict_of_job):
     assert client.get(address).json()["job_ids"] == [done.json()["id"]]
 
 
-def test_rest_tells_what_was_tried(client_for, conflict_of_job):
+def test_rest_lists_the_trials(client_for, conflict_of_job):
     client = client_for("viewer")
     address = f"/api/v1/conflicts/{conflict_of_job.pk}/trials/"
     assert client.get(address).status_code == 404

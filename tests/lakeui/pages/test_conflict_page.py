@@ -73,7 +73,9 @@ def test_the_page_tells(client_for, conflict_with_decision, claim):
         assert text in body
 
 
-def test_rows_of_one_file_are_told_from_the_rows_of_all(client_for, conflict_with_decision):
+def test_rows_of_one_file_are_distinguished_from_the_rows_of_all(
+    client_for, conflict_with_decision
+):
     assert "both, in all files" not in _page(client_for("viewer"), conflict_with_decision)
     conflict_with_decision.row_count = 88
     conflict_with_decision.save()
@@ -90,7 +92,7 @@ def test_facts_that_were_not_recorded_are_named_as_such(client_for, lake):
     assert "4,118" not in body
 
 
-def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(
+def test_rows_are_read_on_request_and_shown_with_each_sides_change(
     client_for, conflict_with_decision
 ):
     assert "Read the rows" in _page(client_for("viewer"), conflict_with_decision)
@@ -133,7 +135,7 @@ def test_every_row_that_both_sides_touched_is_counted(client_for, lake):
         ({"read_at": timezone.now()}, "No such rows"),
     ],
 )
-def test_every_state_of_reading_rows_is_told(client_for, conflict_with_decision, fields, said):
+def test_every_state_of_reading_rows_is_shown(client_for, conflict_with_decision, fields, said):
     ConflictRows.objects.create(conflict=conflict_with_decision, asked_at=timezone.now(), **fields)
     assert said in _page(client_for("viewer"), conflict_with_decision)
 
@@ -173,7 +175,7 @@ def test_a_stranger_learns_nothing_of_it(client_for, conflict_with_decision):
     )
 
 
-def test_the_twin_has_what_the_page_shows(client_for, conflict_with_decision):
+def test_the_twin_has_the_contents_of_the_page(client_for, conflict_with_decision):
     body = client_for("viewer").get(f"/api/v1/conflicts/{conflict_with_decision.pk}/").json()
     assert body["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
     assert body["current"]["changes"]["rows_changed"] == "812406"
@@ -235,7 +237,7 @@ def test_rows_that_both_touch_are_crossed_where_they_lie():
     assert draw_overlap(_decision(), ()) is None
 
 
-def test_a_reported_conflict_shows_what_its_message_told(client_for, lake):
+def test_a_reported_conflict_shows_the_facts_of_its_message(client_for, lake):
     text = (
         "io.delta.exceptions.ConcurrentAppendException: Files were added to partition "
         "[day=2026-11-19] by a concurrent update. Please try the operation again.\nConflicting "

@@ -38,7 +38,7 @@ def test_a_search_is_shown_while_it_runs_and_when_it_ended(client_for, lake, roo
     assert Table.objects.count() == 1  # the small lake's
 
 
-def test_what_is_chosen_is_registered_and_then_all(client_for, discovery):
+def test_chosen_tables_are_registered_and_then_all(client_for, discovery):
     owner, row = client_for("owner"), discovery.tables.get(name="orders")
     act = f"{PATH}{discovery.pk}/act/"
     owner.post(act, {"act": "register", "chosen": [row.pk]})
@@ -49,7 +49,7 @@ def test_what_is_chosen_is_registered_and_then_all(client_for, discovery):
     assert "Register all" not in owner.get(f"{PATH}?run={discovery.pk}").content.decode()
 
 
-def test_a_root_that_nobody_allowed_is_told_beside_its_field(client_for, lake, root):
+def test_a_forbidden_root_is_reported_beside_its_field(client_for, lake, root):
     answer = client_for("owner").post(PATH, {"root": "/etc", "naming": "{name}"})
     assert answer.status_code == 400
     assert "TABLE_ROOTS" in answer.content.decode()
@@ -65,7 +65,7 @@ def test_others_neither_search_nor_register(client_for, discovery, who):
     )
 
 
-def test_rest_shows_and_registers_what_was_discovered(client_for, discovery):
+def test_rest_shows_and_registers_discovered_tables(client_for, discovery):
     owner = client_for("owner")
     base = f"/api/v1/discoveries/{discovery.pk}"
     shown = owner.get(f"{base}/").json()
@@ -89,7 +89,7 @@ def list_new_tables(client):
 
 
 @pytest.mark.parametrize("by_rest", [False, True])
-def test_what_a_repeated_search_finds_needs_attention_until_it_is_dismissed(
+def test_the_findings_of_a_repeated_search_need_attention_until_dismissed(
     client_for, lake, root, by_rest
 ):
     owner = client_for("owner")

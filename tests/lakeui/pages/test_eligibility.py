@@ -35,7 +35,7 @@ def get_text(client, path):
     return html.unescape(client.get(path).content.decode())
 
 
-def test_what_was_lost_and_what_rows_would_have_saved_head_the_page(client_for, page_path):
+def test_losses_and_those_that_rows_would_have_saved_head_the_page(client_for, page_path):
     body = get_text(client_for("viewer"), page_path)
     assert "Not eligible for row-level concurrency" in body
     assert 'aria-label="1 would pass at row level, 1 would still be aborted, 0 undecidable"' in body
@@ -43,7 +43,7 @@ def test_what_was_lost_and_what_rows_would_have_saved_head_the_page(client_for, 
     assert re.search(r'class="seg-pass" x="0%" y="0" width="50%"', body)
 
 
-def test_what_fails_is_named_with_its_evidence_and_its_fix(client_for, page_path):
+def test_failed_conditions_are_named_with_evidence_and_fix(client_for, page_path):
     body = get_text(client_for("owner"), page_path)
     assert '<code>partitionColumns = ["order_date"]</code>' in body
     assert "<code>delta.enableDeletionVectors absent</code>" in body
@@ -83,7 +83,7 @@ def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(cli
     assert [name for used, name in heads if used] == ["This engine", "delta-spark, delta-rs"]
 
 
-def test_an_eligible_table_shows_what_it_resolved(client_for, lake):
+def test_an_eligible_table_shows_its_resolved_overlaps(client_for, lake):
     make_conflict(lake.table, kind="resolved")
     body = get_text(client_for("viewer"), f"/tables/{lake.table.pk}/eligibility/")
     assert "Eligible for row-level concurrency" in body

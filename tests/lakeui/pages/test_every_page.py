@@ -209,7 +209,7 @@ STATUSES = {
 }
 
 
-def test_bad_input_is_told_and_nothing_breaks(client_for, lake):
+def test_bad_input_is_reported_and_nothing_breaks(client_for, lake):
     client, told = client_for("owner"), {}
     for path in STATUSES:
         address = path.format(table=lake.table.pk, job=lake.job.pk)
@@ -217,7 +217,7 @@ def test_bad_input_is_told_and_nothing_breaks(client_for, lake):
     assert told == STATUSES
 
 
-def test_no_template_holds_what_the_policy_blocks():
+def test_no_template_holds_markup_that_the_policy_blocks():
     for template in Path(settings.BASE_DIR, "templates").rglob("*.html"):
         text = template.read_text("utf-8")
         assert not re.search(r"\sstyle=|\son[a-z]+=\"|<style|<script(?![^>]*\bsrc=)", text), (
@@ -323,7 +323,7 @@ def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(client_
 
 @pytest.mark.parametrize("file_format", ["csv", "json"])
 @pytest.mark.parametrize("name", LISTS)
-def test_every_list_exports_what_is_filtered_without_a_cap(client_for, lake, name, file_format):
+def test_every_list_exports_the_filtered_rows_without_a_cap(client_for, lake, name, file_format):
     client, path = client_for("owner"), LISTS[name].format(table=lake.table.pk)
     assert f"export={file_format}" in client.get(path).content.decode()
     together = "&" if "?" in path else "?"

@@ -46,7 +46,7 @@ def test_every_check_raises_an_exception_of_the_guide():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule)
-def test_a_conflict_page_says_what_decided_and_links_its_exception(client_for, lake, check):
+def test_a_conflict_page_names_the_deciding_rule_and_links_its_exception(client_for, lake, check):
     is_of_files = check.rule in FILE_RULES
     raised = GUIDE_OF_CODE[check.error.code].raised
     subclass = str(raised[0]) if is_of_files else ""

@@ -46,9 +46,7 @@ def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(client_f
     assert "operation, read version, condition" in listed
 
 
-def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction(
-    client_for, lake, text
-):
+def test_the_verdict_describes_the_winner_found_by_its_transaction(client_for, lake, text):
     body = post_text(client_for("viewer"), text)
     assert "New data that a write should have read" in body
     assert f'href="/tables/{lake.table.pk}/history/2/">v2</a>' in body
@@ -66,7 +64,7 @@ def test_the_partition_of_the_message_is_in_the_remedy(client_for, text):
     )
 
 
-def test_what_rows_would_have_made_of_the_pair_is_counted(client_for, lake, text):
+def test_pairs_that_rows_would_have_decided_are_counted(client_for, lake, text):
     lake.table.partition_columns, lake.table.clustering_columns = ["order_date"], []
     lake.table.row_level_eligible = False
     lake.table.row_level_reason = "the table is partitioned by order_date"
@@ -100,7 +98,7 @@ def test_each_sample_is_explained_by_its_link(client_for, lake, sample):
     assert "<mark>" in body
 
 
-def test_a_report_is_kept_with_what_its_reporter_adds(client_for, lake, text):
+def test_a_report_is_stored_with_its_reporters_additions(client_for, lake, text):
     answer = client_for("operator").post(
         PATH, {"text": text, "step": "record", "read_version": "v1", "operation": "merge"}
     )
@@ -146,7 +144,7 @@ def test_text_without_a_conflict_is_answered_as_such(client_for, lake, pasted, s
     assert words in response.content.decode()
 
 
-def test_what_is_pasted_is_never_markup(client_for, lake):
+def test_pasted_text_is_never_markup(client_for, lake):
     body = post_text(
         client_for("viewer"), "<b onload=x>ConcurrentAppendException</b><script>1</script>"
     )

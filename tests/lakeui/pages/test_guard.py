@@ -41,7 +41,9 @@ def _form(client, table, sql: str, **fields):
 
 
 @pytest.mark.parametrize("sql", GUARDED)
-def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(client_for, table, sql):
+def test_a_command_that_removes_rows_is_marked_and_runs_only_by_the_typed_name(
+    client_for, table, sql
+):
     client = client_for("owner")
     body = _form(client, table, sql, step="check").content.decode()
     assert "Rows or history may be lost" in body
@@ -55,7 +57,7 @@ def test_what_removes_rows_says_so_and_is_run_by_the_typed_name_alone(client_for
     assert not Job.objects.filter(statement__icontains=sql.split()[0], table=table).exists()
 
 
-def test_a_table_that_is_written_anew_from_itself_is_read_and_its_rows_come_back(client_for, table):
+def test_a_table_rewritten_from_itself_is_read_and_its_rows_come_back(client_for, table):
     for sql in (
         "CREATE OR REPLACE TABLE t USING DELTA CLUSTER BY (order_id) AS SELECT * FROM t",
         "INSERT OVERWRITE t SELECT * FROM sales.orders",
@@ -72,7 +74,7 @@ def test_a_table_that_is_written_anew_from_itself_is_read_and_its_rows_come_back
 
 
 @pytest.mark.parametrize("sql", FREE)
-def test_what_removes_nothing_is_not_guarded(client_for, table, sql):
+def test_commands_that_remove_nothing_are_not_guarded(client_for, table, sql):
     body = _form(client_for("owner"), table, sql, step="check").content.decode()
     assert "may be lost" not in body
     assert "data-runs" in body

@@ -36,7 +36,7 @@ def create_resolved(lake, version, **fields):
     )
 
 
-def test_lost_attempts_stand_above_what_they_lost_to(client_for, lake, address):
+def test_lost_attempts_stand_above_their_winner(client_for, lake, address):
     assert filter_rows(client_for("viewer"), address, "") == ["lost", 3, 2, 1, 0]
     assert filter_rows(client_for("viewer"), address, "aborted=off") == [3, 2, 1, 0]
 
@@ -53,7 +53,7 @@ def test_versions_that_made_others_lose_come_with_their_losers(client_for, lake,
     assert filter_rows(client_for("viewer"), address, "beat=true") == ["lost", 3]
 
 
-def test_versions_that_resolved_a_conflict_are_told_from_those_that_were_met(
+def test_versions_that_resolved_a_conflict_are_distinguished_from_overlapping_ones(
     client_for, lake, address
 ):
     create_resolved(lake, 2)
@@ -128,7 +128,9 @@ def test_a_bucket_of_the_drawing_lists_its_versions_alone(client_for, lake, addr
     assert sorted(v for listed in lists for v in listed if v != "lost") == [0, 1, 2, 3]
 
 
-def test_an_opened_version_says_whom_it_beat_and_how_it_was_committed(client_for, lake, address):
+def test_an_opened_version_names_the_writes_it_aborted_and_how_it_was_committed(
+    client_for, lake, address
+):
     body = client_for("owner").get(f"{address}?open=3").content.decode()
     detail = body.partition('<tr class="detail">')[2].partition('name="v"')[0]
     assert f"c-{lake.conflict.pk}" in detail
@@ -210,7 +212,7 @@ def test_the_commit_can_be_had_as_it_is_kept(client_for, lake, address):
     assert "attachment" in answer["Content-Disposition"]
 
 
-def test_a_commit_that_was_cut_shows_what_is_left_of_it(client_for, lake, address):
+def test_a_truncated_commit_shows_its_remaining_part(client_for, lake, address):
     lake.table.commits.filter(version=3).update(raw='{"commitInfo":{}}\n{"add":{"pa', raw_bytes=999)
     body = client_for("viewer").get(f"{address}3/").content.decode()
     assert "Cut at 29 characters of 999 bytes" in body
@@ -226,7 +228,9 @@ def _define(table, version, properties):
     )  # fmt: skip
 
 
-def test_a_file_that_only_got_another_vector_is_told_from_one_that_came(client_for, lake, address):
+def test_a_file_that_only_got_another_vector_is_distinguished_from_an_added_one(
+    client_for, lake, address
+):
     commit = lake.table.commits.get(version=3)
     for action, path, marked in (("remove", "kept", 4), ("add", "kept", 11), ("remove", "gone", 2)):
         CommitFile.objects.create(commit=commit, action=action, path=path, deleted_row_count=marked)

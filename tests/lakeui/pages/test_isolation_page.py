@@ -33,7 +33,9 @@ def test_a_cell_counts_overlaps_and_not_conflicts_alone(client_for, page):
     assert "In all: 3 overlaps, 0 resolved, 1 aborted" in body
 
 
-def test_the_page_and_rest_say_whether_writes_pass_what_enables_a_feature(client_for, page, lake):
+def test_the_page_and_rest_say_whether_writes_pass_commits_that_enable_a_feature(
+    client_for, page, lake
+):
     for asked, said in ((False, "aborts running"), (True, "does not abort running appends")):
         Table.objects.filter(pk=lake.table.pk).update(
             properties={RESOLUTION_PROPERTY: str(asked).lower()}
@@ -60,7 +62,7 @@ def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(client_for, pa
     ]
 
 
-def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(client_for, page):
+def test_a_snapshot_that_never_existed_is_shown_by_the_later_writes_condition(client_for, page):
     body = client_for("viewer").get(page).content.decode()
     assert ">customer_id = 81204</code> would have removed" in body
     assert "≤ 40" in body
@@ -74,7 +76,7 @@ def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(cli
 
 
 @pytest.mark.usefixtures("page")
-def test_history_and_the_version_mark_what_is_out_of_order(client_for, lake):
+def test_history_and_the_version_mark_reordered_writes(client_for, lake):
     client, below = client_for("viewer"), f"/tables/{lake.table.pk}/history/"
     body = client.get(below).content.decode()
     assert re.findall(r'href="[^"]*/history/(\d+)/#out-of-order"', body) == ["6"]
@@ -88,7 +90,7 @@ def test_a_cell_behind_an_append_tells_the_caveat_on_fresh_data(client_for, page
     assert "in either order" not in body
 
 
-def test_the_preview_says_what_would_be_committed_and_who_would_notice(client_for, page, lake):
+def test_the_preview_shows_the_commit_and_who_would_notice(client_for, page, lake):
     make_job(lake.table, "stream", parameters={"source_table": lake.table.name, "stream_name": "orders-to-search"})  # fmt: skip
     query = {"level": "Serializable", "clustering": "customer_id"}
     body = client_for("viewer").get(page, query).content.decode()
@@ -130,7 +132,7 @@ def test_two_changes_are_one_job_that_a_worker_understands(client_for, page):
     assert Command.from_parameters(job.kind, job.parameters).steps[1].columns == ()
 
 
-def test_a_viewer_cannot_set_and_is_told_who_can(client_for, page):
+def test_a_viewer_cannot_set_and_sees_who_can(client_for, page):
     address = f"{page}?level=Serializable"
     assert "need the role maintainer" in client_for("viewer").get(address).content.decode()
     assert client_for("viewer").post(address, {"confirm": "sales.orders"}).status_code == 403
@@ -145,7 +147,7 @@ def test_a_viewer_cannot_set_and_is_told_who_can(client_for, page):
         ("clustering=order_id,order_id", "at most 4 different columns"),
     ],
 )
-def test_columns_that_cannot_be_are_told(client_for, page, query, said):
+def test_impossible_columns_are_reported(client_for, page, query, said):
     assert said in client_for("owner").get(f"{page}?{query}").content.decode()
     client_for("owner").post(f"{page}?{query}", {"confirm": "sales.orders"})
     assert not Job.objects.filter(kind="alter_cluster_by").exists()

@@ -162,7 +162,7 @@ def test_a_fault_in_a_form_stands_at_its_field(client_for, lake):
     assert 'id="id_zorder_by_error"' in body or "Not understood" in body
 
 
-def test_what_destroys_asks_for_the_name_of_the_table(client_for, lake):
+def test_a_destructive_job_asks_for_the_name_of_the_table(client_for, lake):
     client, sql = client_for("owner"), "DELETE FROM sales.orders"
     refused = new(client, lake.table, step="run", sql=sql, confirm="sales.order")
     assert refused.status_code == 400
@@ -204,7 +204,7 @@ def test_an_earlier_dry_run_of_the_same_is_shown(client_for, lake):
     assert "A dry run of this statement" in body
 
 
-def test_an_operator_is_told_what_a_role_lacks(client_for, lake):
+def test_an_operator_sees_which_right_a_role_lacks(client_for, lake):
     client = client_for("operator")
     body = new(client, lake.table, step="check", sql="OPTIMIZE sales.orders").content.decode()
     assert "Your role does not allow it" in body
@@ -325,7 +325,7 @@ def test_a_script_that_succeeded_does_its_steps_once_more(client_for, lake):
     assert Job.objects.get(retry_of=done).txn_id != done.txn_id
 
 
-def test_what_destroys_is_run_again_by_the_name_of_the_table(client_for, lake):
+def test_a_destructive_job_is_run_again_by_the_name_of_the_table(client_for, lake):
     client = client_for("owner")
     done = make_job(lake.table, "delete", parameters={})
     body = client.get(f"/jobs/{done.pk}/").content.decode()
@@ -338,7 +338,7 @@ def test_what_destroys_is_run_again_by_the_name_of_the_table(client_for, lake):
     assert Job.objects.filter(retry_of=done).exists()
 
 
-def test_what_destroys_no_history_is_run_again_without_a_name_and_a_warning_of_loss(
+def test_a_job_that_keeps_history_is_run_again_without_a_name_or_a_warning_of_loss(
     client_for, lake
 ):
     titles = {"delete": "Rows of the table change.", "vacuum": "Older versions can then no longer"}
@@ -393,7 +393,7 @@ CREATED = parse_request("CREATE TABLE sales.orders (a INT)")[0].parameters()
     ],
     ids=["runs", "made its table", "unknown parameter", "unknown kind", "no right"],
 )
-def test_what_cannot_be_run_again_says_why(client_for, lake, who, fields, said):
+def test_a_job_that_cannot_be_run_again_gives_the_reason(client_for, lake, who, fields, said):
     job = make_job(lake.table, **{"kind": "optimize"} | fields)
     response = client_for(who).post(f"/jobs/{job.pk}/rerun/", **HTMX)
     body = response.content.decode()
@@ -471,7 +471,7 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.django_db
-def test_a_stream_says_what_changed_and_that_it_is_over(impatient, client_for, lake):
+def test_a_stream_announces_changes_and_its_end(impatient, client_for, lake):
     running = make_job(lake.table, "optimize", state="running")
     client = client_for("viewer")
     request = RequestFactory().get(f"/jobs/{running.pk}/stream/")
@@ -544,7 +544,7 @@ def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(client_for,
         assert said in body
 
 
-def test_a_retention_below_an_hour_is_told_in_seconds(client_for, lake):
+def test_a_retention_below_an_hour_is_shown_in_seconds(client_for, lake):
     plan = {"summary": "Nothing.", "retention_hours": 10 / 3600}
     job = make_job(lake.table, "vacuum", state="succeeded", dry_run=True, plan=plan)
     assert "<dd>10 s</dd>" in client_for("viewer").get(f"/jobs/{job.pk}/").content.decode()
@@ -575,7 +575,7 @@ def test_merge_is_filled_in_clause_by_clause(client_for, lake):
     assert "(1, &#x27;open, or not&#x27;), (2, &#x27;done&#x27;)" in body
 
 
-def test_one_more_clause_keeps_what_is_filled_in_and_blames_nothing(client_for, lake):
+def test_one_more_clause_keeps_the_filled_in_values_and_blames_nothing(client_for, lake):
     fields = {"kind": "merge", "clauses.0.when": "matched", "on": "a = b", "more": "clauses"}
     body = new(client_for("owner"), lake.table, **fields).content.decode()
     assert 'name="clauses.1.when"' in body
@@ -642,7 +642,7 @@ def stage_of(attempt, place, name, **more):
     return JobStage.objects.create(**fields | more)
 
 
-def test_the_steps_of_a_run_say_what_they_took_and_found(client_for, lake):
+def test_the_steps_of_a_run_show_their_time_and_their_findings(client_for, lake):
     attempt, now = lake.job.attempt_rows.get(), timezone.now()
     stage_of(attempt, 0, "read the table", took_ms=900, finished_at=now, found="1 of 9 files")
     stage_of(
@@ -756,7 +756,9 @@ def test_a_run_that_ended_well_opens_the_form_with_its_statement(client_for, lak
     assert "sql=OPTIMIZE%20sales.orders" in body
 
 
-def test_what_made_a_table_is_not_offered_again_and_checked_nothing_before_it(client_for, lake):
+def test_the_job_that_made_a_table_is_not_offered_again_and_checked_nothing_before_it(
+    client_for, lake
+):
     job = make_job(
         lake.table, "create", state="succeeded", statement="CREATE TABLE sales.orders (a INT)",
         committed_version=0, started_at=timezone.now(), finished_at=timezone.now(),
@@ -777,7 +779,7 @@ def test_what_made_a_table_is_not_offered_again_and_checked_nothing_before_it(cl
     assert "Run again" not in body
 
 
-def test_a_statement_says_beforehand_what_it_would_meet(client_for, lake, people):
+def test_a_statement_shows_its_likely_conflicts_beforehand(client_for, lake, people):
     Schedule.objects.create(
         name="nightly purge", table=lake.table, cron="0 3 * * *", kind="reorg",
         owner=people["owner"], next_due_at=timezone.now() + timedelta(minutes=9),
@@ -806,7 +808,7 @@ def test_a_job_cancelled_in_the_queue_got_no_further(lake):
     ]
 
 
-def test_what_the_last_run_went_through_is_still_to_come(client_for, lake):
+def test_the_steps_of_the_last_run_are_shown_as_still_to_come(client_for, lake):
     now = timezone.now()
     before = make_job(lake.table, started_at=now, finished_at=now)
     last = JobAttempt.objects.create(job=before, number=1, started_at=now, outcome="committed")
@@ -846,7 +848,7 @@ def test_a_write_and_the_compaction_it_asked_for_lead_to_each_other(client_for, 
     assert (twin["caused_by"], twin["follow_ups"]) == (None, [str(compaction.pk)])
 
 
-def test_states_are_counted_beside_what_else_narrows_the_list(client_for, lake):
+def test_states_are_counted_within_the_other_filters(client_for, lake):
     make_job(lake.table, "vacuum", state=Job.State.FAILED)
     make_job(lake.table, "vacuum")
     body = client_for("viewer").get("/jobs/?kind=vacuum&state=failed").content.decode()

@@ -110,7 +110,7 @@ def test_a_filter_that_nothing_matches_leads_back(client_for, path):
 
 
 @pytest.mark.parametrize("query", [{"outcome": "splendid"}, {"page": "99"}, {"export": "xlsx"}])
-def test_what_there_is_not_is_not_found(client_for, path, query):
+def test_an_absent_selection_is_not_found(client_for, path, query):
     assert client_for("viewer").get(path, query).status_code == 404
 
 
@@ -124,7 +124,7 @@ def test_each_filter_of_the_lanes_can_be_removed(client_for, lake, path):
     assert [line["outcome"] for line in rows][:2] == ["running", "aborted"]
 
 
-def test_running_ones_stand_on_top_with_what_they_would_meet(client_for, lake, path):
+def test_running_transactions_stand_on_top_with_their_forecast(client_for, lake, path):
     first = _rows(_body(client_for("viewer"), path))[0]
     assert "running, 44 %" in first
     assert "1 version to check when it commits" in first
@@ -184,7 +184,7 @@ def test_without_times_one_still_moves_on(client_for, lake, path):
     assert 'data-key="next"' in body
 
 
-def test_the_what_if_links_say_what_they_would_change(client_for, lake, path):
+def test_the_what_if_links_name_their_effect(client_for, lake, path):
     commit = Commit.objects.get(table=lake.table, version=3)
     commit.raw = commit.raw.replace('"readVersion": 2', '"readVersion": 1')
     commit.save()
@@ -205,7 +205,7 @@ def test_a_partitioned_table_can_be_narrowed_to_a_partition(client_for, lake, pa
     assert 'name="partition"' in body
 
 
-def test_the_twin_has_what_the_page_has(client_for, lake, path):
+def test_the_twin_has_the_contents_of_the_page(client_for, lake, path):
     client = client_for("viewer")
     lake.conflict.read_version = 1
     lake.conflict.save()
@@ -226,7 +226,7 @@ def test_the_twin_has_what_the_page_has(client_for, lake, path):
     assert sum(passage["commits"] for passage in answer["around"]["passages"]) == 4
 
 
-def test_a_bar_is_named_by_what_it_became():
+def test_a_bar_is_named_by_its_outcome():
     given = {
         "lane": "a", "operation": "WRITE", "outcome": BarEnd.RUNNING, "version": None,
         "read_version": 1, "started_at": None, "started_is_estimated": False, "finished_at": None,

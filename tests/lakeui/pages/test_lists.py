@@ -49,7 +49,7 @@ def test_an_export_as_json_is_json(client_for, lake):
         ("受注", "attachment; filename*=utf-8''%E5%8F%97%E6%B3%A8-history.csv"),
     ],
 )
-def test_an_export_is_a_file_of_its_tables_name_whatever_that_is(client_for, db, name, sent):
+def test_an_export_is_named_after_its_table_whatever_the_name(client_for, db, name, sent):
     table = make_table(name)
     answer = client_for("viewer").get(f"/tables/{table.pk}/history/?export=csv")
     assert answer["Content-Disposition"] == sent
@@ -121,7 +121,7 @@ def test_an_empty_lake_names_the_next_step(client_for, db):
     assert "You need the role maintainer" in body
 
 
-def test_a_stranger_is_told_that_a_role_is_missing(client_for, db):
+def test_a_stranger_learns_that_a_role_is_missing(client_for, db):
     assert "without a role" in client_for("stranger").get("/").content.decode()
 
 
@@ -153,7 +153,7 @@ def test_a_removed_filter_leaves_the_others(client_for, lake):
         ("/audit/?thing=tablegrant&act=0", ["Thing <b>role on a table</b>", "Act <b>made</b>"]),
     ],
 )
-def test_a_person_reads_what_is_narrowed_and_nothing_of_parameters(client_for, lake, address, said):
+def test_a_person_reads_the_filters_in_words_and_no_parameters(client_for, lake, address, said):
     body = client_for("owner").get(address.format(table=lake.table.pk)).content.decode()
     shown = " ".join(body.partition("Narrowed by")[2].partition("Clear")[0].split())
     assert all(f"{text}<" in shown for text in said), shown
@@ -188,7 +188,7 @@ def test_a_table_that_was_never_read_says_so(client_for, db):
         assert "Not created yet" in body
 
 
-def test_what_a_writer_left_out_is_not_guessed(client_for, lake):
+def test_values_that_a_writer_left_out_are_not_guessed(client_for, lake):
     make_commit(
         lake.table, 4, "WRITE", user_name="", read_version=None, isolation_level="",
         is_blind_append=None, txn_id="", committed_at=None,
@@ -236,7 +236,7 @@ def test_a_search_that_finds_nothing_says_so(client_for, lake):
     assert "Nothing found" in client_for("viewer").get("/search/?q=zzzz").content.decode()
 
 
-def test_the_overview_names_what_needs_attention(client_for, lake):
+def test_the_overview_names_the_items_that_need_attention(client_for, lake):
     failed = {"state": "failed", "finished_at": timezone.now()}
     make_job(lake.table, "append", error_message="4 rows do not fit.", **failed)
     make_table("web.events", file_count=100, small_file_count=80)

@@ -52,7 +52,7 @@ def test_of_too_few_runs_nothing_is_expected(client_for):
     assert run["expected_at"] is None
 
 
-def test_what_comes_next_is_the_queue_then_the_schedules(client_for, people):
+def test_coming_next_are_the_queue_and_then_the_schedules(client_for, people):
     table = make_table()
     make_job(table, "optimize", state=Job.State.QUEUED)
     due = timezone.now() + timedelta(hours=1)
@@ -129,7 +129,7 @@ def test_a_table_with_many_aborted_writes_needs_attention_in_every_list(client_f
 
 
 @pytest.mark.parametrize("path", ["/?show=all-of-it", "/?sort=color", "/?heat=planet"])
-def test_an_address_that_names_no_order_is_told(client_for, path):
+def test_an_address_with_an_unknown_order_is_refused(client_for, path):
     assert client_for("viewer").get(path).status_code == 404
 
 
@@ -142,7 +142,7 @@ def test_the_data_says_how_it_grew_and_tables_who_wrote_last(client_for):
     assert client_for("viewer").get("/api/v1/overview/").json()["growth_bytes"] == str(2 * 2**30)
 
 
-def test_the_frame_counts_workers_by_what_they_reported(client_for, settings):
+def test_the_frame_counts_workers_by_their_reports(client_for, settings):
     settings.INSTALLATION_NAME = "blue lake"
     now = timezone.now()
     for name, ago in (("spark@a", 2), ("spark@b", 3600)):
@@ -154,7 +154,7 @@ def test_the_frame_counts_workers_by_what_they_reported(client_for, settings):
     assert "blue lake" in body
 
 
-def test_who_looks_for_the_first_time_is_told_of_a_day_and_not_of_a_look(client_for):
+def test_a_first_visit_shows_the_news_of_a_day(client_for):
     make_table()
     client = client_for("viewer")
     for _ in range(2):  # a look lasts as long as one keeps looking

@@ -73,7 +73,7 @@ def test_odd_texts_are_searched_for_like_any(client_for, lake, text):
     assert client_for("owner").get("/search/", {"q": text, "table": "9" * 40}, headers=HTMX).status_code in (200, 400)  # fmt: skip
 
 
-def test_the_search_page_finds_pages_too_and_nothing_is_told_without_a_match(client_for, lake):
+def test_the_search_page_finds_pages_too_and_shows_nothing_without_a_match(client_for, lake):
     client = client_for("owner")
     assert 'href="/monitoring/">Monitoring</a></td>' in client.get("/search/?q=monitoring").text
     assert "Nothing found" in client.get("/search/?q=nothing-is-called-so").text

@@ -130,7 +130,7 @@ def test_a_version_is_in_its_pipelines_lane_from_its_real_start(resolution, prog
     assert [step.verdict for step in path.steps] == ["resolved"]
 
 
-def test_the_version_says_what_it_resolved_on_its_way(resolution, program):
+def test_the_version_lists_the_overlaps_it_resolved(resolution, program):
     version = resolution.attempted_version
     assert [row.pk for row in effects_of(program.table, version).resolved] == [resolution.pk]
     assert count_resolved_by_version(program.table, 0, version) == {version: 1}

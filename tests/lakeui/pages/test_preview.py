@@ -62,7 +62,7 @@ def test_rows_show_with_their_age_and_polling_ends(client_for, lake, address):
         ({"read_at": timezone.now()}, "This version holds none"),
     ],
 )
-def test_each_way_it_can_end_is_told(client_for, lake, address, fields, said):
+def test_each_way_it_can_end_is_shown(client_for, lake, address, fields, said):
     _create_preview(lake, **fields)
     response = client_for("viewer").get(address)
     assert said in response.text
@@ -94,7 +94,7 @@ def test_the_rows_that_were_read_can_be_taken_away(client_for, lake, address):
     assert lines == ["id,note", "41,'=1+1", "42,"]
 
 
-def test_a_vacuum_after_a_version_is_told_before_it_is_read(client_for, lake, address):
+def test_a_vacuum_after_a_version_is_shown_before_the_version_is_read(client_for, lake, address):
     make_commit(lake.table, 4, "VACUUM END")
     lake.table.version = 4
     lake.table.save()
@@ -149,7 +149,7 @@ def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(client_for, la
     assert "Look there" not in response.text
 
 
-def test_columns_are_chosen_and_the_page_sorts_what_was_read(client_for, lake, address):
+def test_columns_are_chosen_and_the_page_sorts_the_rows_read(client_for, lake, address):
     client = client_for("viewer")
     form = {"version": "3", "columns": "name, `a,b`", "where": ""}
     response = client.post(address, form)
@@ -187,7 +187,7 @@ def test_the_profile_of_a_column_is_asked_for_beside_the_rows(client_for, lake, 
         assert said in page.text
 
 
-def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(client_for, lake, address):
+def test_a_form_uses_its_own_values_and_not_those_of_its_address(client_for, lake, address):
     """The address has another version, another column's profile, and no condition."""
     client, before = client_for("viewer"), f"{address}?version=3&where=id+%3D+41&profile=id&sort=id"
     form = {"version": "2", "where": "", "columns": "", "sort": "id"}
@@ -200,7 +200,7 @@ def test_a_form_says_what_is_wanted_and_not_the_address_it_was_sent_from(client_
     assert (asked.version, asked.where) == (2, "")
 
 
-def test_a_condition_that_does_not_parse_is_told_where_it_was_typed(client_for, lake, address):
+def test_a_condition_that_does_not_parse_is_reported_at_its_field(client_for, lake, address):
     lake.table.schema = json.loads(StructType((StructField("id", LONG),)).to_json())
     lake.table.save()
     page = client_for("viewer").post(address, {"version": "3", "where": "id = = 3"}, follow=True)

@@ -35,7 +35,7 @@ def test_a_page_says_its_theme_by_an_attribute_and_shows_it_by_a_switch_alone():
     assert themed == {'<html lang="en" data-theme="{{ frame.', switch, pressed}
 
 
-def test_a_zone_governs_what_is_shown_and_what_is_read(client_for, lake):
+def test_a_zone_applies_to_shown_and_to_entered_times(client_for, lake):
     client = client_for("viewer")
     client.post("/preferences/", {"zone": "local", "zone_name": "Asia/Tokyo"})
     body = client.get("/jobs/").content.decode()
@@ -79,7 +79,7 @@ def test_a_watch_list_that_was_tampered_with_shows_nothing(client_for, lake, coo
     assert "sales.orders" not in body
 
 
-def test_a_wrong_password_is_told_without_telling_which_half(db):
+def test_a_wrong_password_is_reported_without_saying_which_half_is_wrong(db):
     make_user("ops")
     response = Client().post("/login/", {"username": "ops", "password": "wrong"})
     assert response.status_code == 400
@@ -94,7 +94,7 @@ def test_a_right_password_leads_to_the_page_that_was_asked_for(db):
     assert Client().post("/login/", fields)["Location"] == "/jobs/"
 
 
-def test_a_form_without_its_token_is_told_plainly(db):
+def test_a_form_without_its_token_is_reported_plainly(db):
     response = Client(enforce_csrf_checks=True).post("/login/", {"username": "ops"})
     assert response.status_code == 403
     assert "too old" in response.content.decode()

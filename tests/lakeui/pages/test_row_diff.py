@@ -92,7 +92,7 @@ def test_rows_are_paged_and_a_cut_list_says_so(client_for, lake, address):
     assert "4,000" in text
 
 
-def test_guesses_and_columns_that_were_not_compared_are_told(client_for, lake, address):
+def test_guesses_and_columns_that_were_not_compared_are_named(client_for, lake, address):
     create_comparison(lake, answer=ANSWER | {"repeated_keys": True, "dropped_columns": ["old"]})
     text = client_for("viewer").get(address).text
     assert "have the same key" in text
@@ -107,7 +107,7 @@ def test_guesses_and_columns_that_were_not_compared_are_told(client_for, lake, a
         ("LAKE_READ_LIMIT", "The rows were"),
     ],
 )
-def test_each_way_it_can_fail_is_told(client_for, lake, address, code, said):
+def test_each_way_it_can_fail_is_shown(client_for, lake, address, code, said):
     create_comparison(lake, error_code=code, error_message="Why it is so.", answer={}, rows=[])
     text = client_for("viewer").get(address).text
     assert said in text
@@ -124,7 +124,7 @@ def test_a_primary_key_that_was_declared_is_the_key_until_another_is_given(
     assert "Not compared yet" in client_for("viewer").get(f"{address}?keys=").text
 
 
-def test_listed_rows_are_exported_with_what_changed_them(client_for, lake, address):
+def test_listed_rows_are_exported_with_their_changes(client_for, lake, address):
     create_comparison(lake)
     answer = client_for("viewer").get(f"{address}?export=csv")
     lines = b"".join(answer.streaming_content).decode().splitlines()

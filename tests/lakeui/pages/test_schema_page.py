@@ -69,7 +69,7 @@ def test_the_rest_twin_holds_the_same(client_for, table):
     assert body["constraints"] == [{"name": "positive", "condition": "discount >= 0"}]
 
 
-def test_changes_are_told_where_both_sides_are_kept_and_not_guessed_elsewhere(client_for, table):
+def test_changes_are_shown_where_both_sides_are_kept_and_not_guessed_elsewhere(client_for, table):
     body = client_for("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
     newest, first = body["changes"]
     assert newest["version"] == 5
@@ -167,7 +167,7 @@ def test_a_change_of_settings_is_set_back_by_a_job(client_for, table):
     assert wrong.get().parameters["keys"] == ["delta.appendOnly"]
 
 
-def test_what_the_protocol_does_not_take_back_is_said(client_for, table):
+def test_irreversible_features_are_named(client_for, table):
     raw = _metadata_line(SCHEMA, **{"delta.columnMapping.mode": "name"})
     make_commit(table, 6, "SET TBLPROPERTIES", changes_metadata=True, raw=raw)
     table.version = 6

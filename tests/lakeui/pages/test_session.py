@@ -84,7 +84,7 @@ def test_people_who_sign_in_from_one_address_use_up_none_of_its_tries():
         assert Client().post("/login/", RIGHT).status_code == 302
 
 
-def test_signing_in_does_not_forget_what_the_address_tried_with_other_names():
+def test_signing_in_does_not_forget_tries_of_the_address_with_other_names():
     for n in range(TRIES_OF_AN_ADDRESS + 1):
         response = Client().post("/login/", WRONG | {"username": f"user{n}"})
         if response.status_code == 400:
@@ -135,7 +135,7 @@ def test_signing_in_forgets_the_tries_before():
     assert "4 tries left" in client.post("/login/", WRONG).content.decode()
 
 
-def test_the_sign_in_page_says_what_runs_here_and_counts_nothing(settings):
+def test_the_sign_in_page_names_the_installation_and_counts_nothing(settings):
     settings.INSTALLATION_NAME, settings.READ_ONLY = "blue lake", True
     body = Client().get("/login/").content.decode()
     assert "blue lake" in body
@@ -160,7 +160,7 @@ def test_the_admin_takes_no_password_but_through_this_sign_in(name):
     assert getattr(view, "view_class", view).__module__ == "lakeui.pages.access.sign_in"
 
 
-def test_the_admin_says_to_whoever_is_not_of_the_staff_that_it_is_not_theirs(person):
+def test_the_admin_tells_people_who_are_not_staff_that_they_may_not_use_it(person):
     client = Client()
     client.force_login(person)
     response = client.get("/admin/", follow=True)

@@ -72,7 +72,7 @@ def test_a_tick_of_the_ruler_leads_to_its_version_and_names_a_hostile_operation(
     assert root[1].find("title").text == f"v4 {HOSTILE}"
 
 
-def test_a_bucket_of_the_strip_leads_to_its_versions_and_marks_what_lost():
+def test_a_bucket_of_the_strip_leads_to_its_versions_and_marks_losses():
     ticks = (StripTick(0.0, 5.0, 21.0, 7, HOSTILE, 0.5), StripTick(1.0, 26.0, 0.0, None, "", None))
     strip = LaneStrip(ticks, 0.8, 1.0, None, 1.0, "24 h", is_capped=False, base=26)
     root = check_markup(strip_ticks(strip, f"?by={HOSTILE}&last="))

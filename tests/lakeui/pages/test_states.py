@@ -20,7 +20,9 @@ def words(response):
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
 
 
-def test_filtered_away_says_what_each_filter_hides_and_offers_the_best_first(client_for, lake):
+def test_a_list_without_matches_names_the_rows_each_filter_hides_and_offers_the_best_first(
+    client_for, lake
+):
     response = client_for("viewer").get(
         f"/tables/{lake.table.pk}/history/?operation=MERGE&user=nobody&range=30d"
     )
@@ -79,7 +81,7 @@ def test_an_unreachable_table_says_its_tries_and_when_the_next_is(client_for, la
     assert "the next is due" in words(client_for("owner").get(f"/tables/{lake.table.pk}/"))
 
 
-def test_a_version_that_is_gone_leads_to_what_it_did(client_for, lake):
+def test_a_cleaned_version_leads_to_its_mirrored_changes(client_for, lake):
     Preview.objects.create(
         table=lake.table, version=1, asked_at=timezone.now(), read_at=timezone.now(),
         error_code="DELTA_VERSION_NOT_FOUND", error_message="Its log was cleaned up.",
@@ -115,7 +117,7 @@ def test_an_unknown_outcome_says_that_nothing_is_written_twice(client_for, lake)
     )
 
 
-def test_what_landed_while_one_reads_is_told_and_the_page_stays(client_for, lake):
+def test_later_commits_are_announced_and_the_page_stays(client_for, lake):
     client, table = client_for("viewer"), lake.table
     page = client.get(f"/tables/{table.pk}/history/").content.decode()
     asked = re.search(r'hx-get="(/tables/\d+/landed/\?after=3)"', page)[1]
@@ -131,12 +133,12 @@ def test_what_landed_while_one_reads_is_told_and_the_page_stays(client_for, lake
 
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "9" * 30])
-def test_a_page_that_does_not_say_what_it_showed_is_told_nothing(client_for, lake, after):
+def test_a_page_that_does_not_name_its_version_gets_no_announcement(client_for, lake, after):
     assert (
         client_for("viewer").get(f"/tables/{lake.table.pk}/landed/?after={after}").status_code
         == 404
     )
 
 
-def test_what_landed_is_nobodys_who_may_not_see_the_table(client_for, lake):
+def test_later_commits_are_hidden_from_people_who_may_not_see_the_table(client_for, lake):
     assert client_for("stranger").get(f"/tables/{lake.table.pk}/landed/?after=0").status_code == 404

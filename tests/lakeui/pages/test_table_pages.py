@@ -24,7 +24,7 @@ def create_grown_table(*changes, size=1000, files=10):
     return table
 
 
-def test_growth_goes_back_from_what_the_table_is_now(db):
+def test_growth_is_computed_back_from_the_present_size(db):
     table = create_grown_table((1, 500, 0, 5, 0), (2, 300, 100, 4, 1), (3, 400, 0, 2, 0))
     points = growth(table).points
     assert [(p.version, p.size_bytes, p.file_count) for p in points] == [
@@ -56,7 +56,7 @@ def test_a_thousand_versions_are_drawn_as_a_few_points_from_the_first_to_the_las
     assert (points.grown_bytes, points.grown_files) == (199, 199)
 
 
-def test_the_summary_says_what_a_table_needs_and_what_is_due(client_for, lake):
+def test_the_summary_names_the_tables_needs_and_due_chores(client_for, lake):
     table = lake.table
     table.file_count, table.small_file_count, table.dead_file_count = 40, 30, 4
     table.dead_bytes = table.vacuum_bytes = table.size_bytes

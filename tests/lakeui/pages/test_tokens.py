@@ -52,7 +52,7 @@ def test_a_revoked_token_is_gone_and_another_persons_stays(client_for):
     assert not ApiToken.objects.exists()
 
 
-def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(client_for):
+def test_a_token_is_shown_by_its_start_and_asks_before_it_is_revoked(client_for):
     secret = _secret(client_for("operator").post("/tokens/", WANTED).content.decode())
     body = client_for("operator").get("/tokens/").content.decode()
     assert f">{secret[:12]}…</span>" in body

@@ -74,7 +74,7 @@ def test_the_label_of_where_you_are_stays_inside_the_ruler(here, anchor, x):
         ("country=Lummerland/day=2026-11-20/p", "…mmerland/day=2026-11-20/p"),
     ],
 )
-def test_a_path_keeps_what_tells_files_apart(path, short):
+def test_a_shortened_path_keeps_the_part_that_distinguishes_files(path, short):
     assert short_path(path) == short
 
 
@@ -120,7 +120,7 @@ def test_a_table_without_versions_has_no_ruler():
     assert draw_ruler([], [], here=None) is None
 
 
-def test_a_timeline_counts_what_falls_into_its_span_and_nothing_else():
+def test_a_timeline_counts_only_commits_within_its_span():
     commits = [(NOW - timedelta(minutes=m), "MERGE") for m in (1, 2, 40, 3000)]
     lost_at = [NOW - timedelta(minutes=2), NOW - timedelta(days=3)]
     timeline = timeline_of("24h", NOW, [*commits, (None, "WRITE")], lost_at)
@@ -168,7 +168,7 @@ def test_an_operation_shows_as_the_log_writes_it(written, shown):
         ("a_name_that_is_longer_than_there_is_room.parquet", "a_name_that_is_longe"),
     ],
 )
-def test_a_file_is_named_by_what_tells_it_from_others(path, head):
+def test_a_file_is_named_by_the_part_that_distinguishes_it(path, head):
     assert file_head(path) == head
 
 
@@ -184,5 +184,5 @@ def test_a_file_is_named_by_what_tells_it_from_others(path, head):
         ({"oldColumnPath": "a", "newColumnPath": "b"}, "oldColumnPath a, newColumnPath b"),
     ],
 )  # fmt: skip
-def test_what_a_version_was_asked_to_do_is_told_without_what_says_nothing(parameters, text):
+def test_the_parameters_of_a_version_are_shown_without_empty_ones(parameters, text):
     assert what_of(Commit(operation_parameters=parameters)) == text

@@ -52,7 +52,7 @@ def test_a_column_of_long_numbers_says_why_it_is_text(client_for, send_file):
     ]
 
 
-def test_a_script_is_told_where_the_page_is(client_for, db):
+def test_a_script_is_sent_to_the_page(client_for, db):
     file = SimpleUploadedFile("clicks.csv", CLICKS)
     response = client_for("owner").post("/tables/upload/", {"file": file}, HTTP_HX_REQUEST="true")
     assert response["HX-Redirect"] == f"/tables/upload/{Upload.objects.get().pk}/"
@@ -110,7 +110,7 @@ def test_looking_again_needs_no_name_and_gives_the_fragment(client_for, send_fil
     [{"name": "../clicks"}, {"name": ""}, {"delimiter": "nonsense"}, {"quote": "''"},
      {"clustering_columns": "no_such"}],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_and_nothing_queued(client_for, send_file, fields):
+def test_an_impossible_upload_is_refused_and_nothing_queued(client_for, send_file, fields):
     page = send_file()
     assert client_for("owner").post(page, load(page, **fields)).status_code == 400
     assert not Job.objects.exists()

@@ -42,7 +42,7 @@ def test_the_list_is_narrowed_by_address(client_for, page):
 @pytest.mark.parametrize(
     "query", ["verdict=maybe", "outcome=gone", "page=9", "span=7", "export=xlsx"]
 )
-def test_what_there_is_none_of_is_not_found(client_for, page, query):
+def test_an_absent_setting_is_not_found(client_for, page, query):
     assert client_for("viewer").get(f"{page}?{query}").status_code == 404
 
 

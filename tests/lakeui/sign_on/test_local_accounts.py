@@ -38,7 +38,7 @@ def test_a_session_of_a_password_ends_with_local_accounts(client, settings, prov
     assert client.get("/tables/").status_code == 302
 
 
-def test_whoever_has_the_machine_still_has_the_link(client, no_local_accounts):
+def test_a_person_with_access_to_the_machine_still_has_the_link(client, no_local_accounts):
     ada = person("ada", "admin")
     client.get(reverse("login-link", args=[make_link_token(ada)]))
     assert client.get("/tables/").status_code == 200

@@ -168,7 +168,7 @@ def test_a_code_without_its_verifier_is_refused_by_the_provider(client, provider
     check_refusal(client, client.get(back), "LAKE_SIGN_ON_REFUSED", "no such code")
 
 
-def test_what_the_provider_refused_is_said_in_its_words(client, provider):
+def test_a_refusal_of_the_provider_is_shown_in_its_words(client, provider):
     state = state_of(client.get("/sign-on/").headers["Location"])
     said = "error=access_denied&error_description=%3Cb%3Enot+you"
     address = f"/sign-on/callback/?{said}&state={state}"
@@ -273,7 +273,7 @@ def test_thousands_of_groups_neither_hide_one_nor_make_the_sign_out_too_long(
     assert "id_token_hint" not in page
 
 
-def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider):
+def test_a_person_in_no_mapped_group_is_not_admitted(client, come, provider):
     provider.claims["groups"] = ["choir"]
     check_refusal(client, come(), "LAKE_SIGN_ON_NO_GROUP", "SIGN_ON_ROLES")
     provider.claims["groups"] = None
@@ -281,7 +281,7 @@ def test_whoever_is_in_no_group_of_the_map_is_not_let_in(client, come, provider)
     assert not User.objects.exists()
 
 
-def test_whoever_has_left_every_group_loses_the_role_for_tokens_too(client, come, provider):
+def test_a_person_who_left_every_group_loses_the_role_for_tokens_too(client, come, provider):
     come()
     client.logout()
     provider.claims["groups"] = ["choir"]
@@ -338,7 +338,7 @@ def test_a_changed_address_waits_for_an_administrator_or_follows(client, come, p
     assert (User.objects.get().email, bool(session_user(client))) == ("eve@example.org", True)
 
 
-def test_an_address_that_is_not_verified_is_nobodys(come, provider):
+def test_an_unverified_address_identifies_nobody(come, provider):
     provider.claims["email_verified"] = False
     come()
     assert User.objects.get().email == ""
@@ -368,7 +368,7 @@ def test_signing_out_here_leads_to_signing_out_there(client, come, provider):
     assert client.post("/logout/").headers["Location"] == "/login/"
 
 
-def test_a_refusal_says_what_to_do():
+def test_a_refusal_names_the_remedy():
     kinds = SignOnError.__subclasses__()
     assert len({kind.code for kind in kinds} | {SignOnError.code}) == len(kinds)
     assert all(kind.title != SignOnError.title and kind.__doc__ for kind in kinds)

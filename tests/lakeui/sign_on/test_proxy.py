@@ -34,7 +34,7 @@ def ask(client, address="/tables/", user="ada", groups="engineers", peer=PROXY, 
     return client.get(address, REMOTE_ADDR=peer, headers=headers | more)
 
 
-def test_whom_a_named_proxy_names_is_signed_in_with_the_role_of_their_groups(client, proxy):
+def test_a_user_named_by_a_trusted_proxy_is_signed_in_with_the_role_of_their_groups(client, proxy):
     assert ask(client).status_code == 200
     ada = User.objects.get()
     assert (ada.username, role_of(ada), ada.has_usable_password()) == ("ada", Role.OPERATOR, False)
@@ -168,7 +168,7 @@ def test_a_refused_person_who_reloads_is_on_record_once_an_hour(client, proxy):
     assert refusals.all().count() == 2
 
 
-def test_a_header_that_is_no_token_spares_nobody_from_what_the_proxy_says(client, proxy):
+def test_a_header_that_is_no_token_does_not_replace_the_proxys_user(client, proxy):
     basic = {"Authorization": "Basic YWRhOng="}
     ask(client)
     assert ask(client, "/api/v1/tables/", **basic).status_code == 200
