@@ -9,7 +9,7 @@ SEGMENT, REPLAY, CLEANUP = "log/segment.py", "log/replay.py", "log/cleanup.py"
 FEED = "snapshot/change_feed.py"
 LOG_RULES = (
     Mutation(
-        "a checkpoint forgets tombstones that are young",
+        "a checkpoint drops young tombstones",
         CHECKPOINT,
         "pc.greater(deleted, now_ms - surely_ms(properties.deleted_file_retention_ms))",
         "pc.greater(deleted, now_ms)",
@@ -47,7 +47,7 @@ LOG_RULES = (
         "        *state.set_transactions.values(),\n",
     ),
     Mutation(
-        "a checkpoint has statistics as structs alone whatever the table wants",
+        "a checkpoint always has statistics as structs only",
         CHECKPOINT,
         "    if not properties.write_stats_as_json:\n",
         '    if "stats" in columns:\n',
@@ -59,7 +59,7 @@ LOG_RULES = (
         'leaves["stats"] = pa.nulls(len(leaves["path"]), pa.string())',
     ),
     Mutation(
-        "what commits touched stays as the checkpoint has it",
+        "changes of commits after a checkpoint are ignored",
         REPLAY,
         "        base = _remove_touched_files(base, touched)\n",
         "        base = base.slice(0)\n",
@@ -71,7 +71,7 @@ LOG_RULES = (
         "usable = complete",
     ),
     Mutation(
-        "some parts of a checkpoint are all of it",
+        "an incomplete multi-part checkpoint is read",
         SEGMENT,
         "if count == len(present) and set(present) == set(range(1, count + 1)):",
         "if present:",
@@ -101,7 +101,7 @@ LOG_RULES = (
         "        and after < file.version <= until\n",
     ),
     Mutation(
-        "a snapshot is brought up to date over a gap",
+        "a snapshot is updated across a gap in the log",
         SEGMENT,
         "    if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):\n"
         "        return None\n"
@@ -129,13 +129,13 @@ LOG_RULES = (
         "        key=lambda log_file: (-log_file.version, log_file.path),\n",
     ),
     Mutation(
-        "sidecars of checkpoints that stay are cleaned",
+        "sidecars of retained checkpoints are cleaned",
         CLEANUP,
         "if file.name not in named and file.modified_ms < cutoff_ms",
         "if file.modified_ms < cutoff_ms",
     ),
     Mutation(
-        "a version with change files also tells its changed files",
+        "the change feed of a version with change files also reads its changed files",
         FEED,
         "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)\n        return\n",
         "            yield from iter_physical(snapshot, file, schema, _BATCH_ROWS, batch_bytes)\n",
@@ -147,13 +147,13 @@ LOG_RULES = (
         "        elif isinstance(action, AddFile):\n",
     ),
     Mutation(
-        "rows that were deleted before are deleted again in the change feed",
+        "the change feed repeats earlier deletions",
         FEED,
         "was = _live(before, start, stop)",
         "was = pa.array(np.full(stop - start, before is not None))",
     ),
     Mutation(
-        "rows that a smaller vector brings back are not in the change feed",
+        "the change feed omits rows that a smaller vector restores",
         FEED,
         "        now = _live(after, start, stop)\n",
         "        now = _live(after, start, stop)\n"
@@ -166,7 +166,7 @@ LOG_RULES = (
         "return file_ms",
     ),
     Mutation(
-        "a file is removed at no time",
+        "a removal has no time",
         "transaction/reconciliation.py",
         "return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)",
         "return action",
@@ -184,7 +184,7 @@ LOG_RULES = (
         "moved = value",
     ),
     Mutation(
-        "a text that was cut is its own bound",
+        "a truncated text is its own upper bound",
         "expressions/possible_values.py",
         "    if not may_be_cut(maximum):\n",
         "    if maximum:\n",

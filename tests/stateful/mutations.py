@@ -91,7 +91,7 @@ CONFLICT_RULES = (
         "carried = own_map.carry(theirs.path, gone)",
     ),
     Mutation(
-        "current does not follow the rows it changes",
+        "the current transaction does not follow the rows it changes",
         MOVES,
         "        _gather(arrivals, carried)\n",
         "",
@@ -109,7 +109,7 @@ CONFLICT_RULES = (
         "        base_row_id=latest.base_row_id,",
     ),
     Mutation(
-        "an append stays exempt whoever read it",
+        "an append stays exempt although a later commit read it",
         "conflicts/candidates.py",
         "    return any(may_have_read(winner, add, schema, columns, mode) for add in append.adds)",
         "    return False",
@@ -193,7 +193,7 @@ CONFLICT_RULES = (
         "relaxed = not changes_terms",
     ),
     Mutation(
-        "isBlindAppend is believed of anyone",
+        "isBlindAppend is believed of every commit",
         "conflicts/transaction_info.py",
         "return self.info.is_blind_append is True and adds_files_only(self.actions)",
         "return self.info.is_blind_append is not False",
@@ -230,14 +230,14 @@ CONFLICT_RULES = (
         "row_numbers = row_numbers[:0]",
     ),
     Mutation(
-        "a condition that nobody can evaluate matches nothing",
+        "a condition that cannot be evaluated matches nothing",
         ROWS,
         "            if self._tester is None:\n                raise\n",
         "            if self._tester is None:\n"
         "                return pa.repeat(pa.scalar(False), rows.num_rows)\n",
     ),
     Mutation(
-        "the time for rows never runs out",
+        "the time limit for comparing rows never ends",
         "conflicts/decide/row_access.py",
         "if spent >= self._left_s:",
         "if spent < 0:",
@@ -285,19 +285,19 @@ CONFLICT_RULES = (
         "traces_moves=False",
     ),
     Mutation(
-        "a file that gets a larger vector gets other row ids",
+        "a larger vector changes a file's row ids",
         REBASE,
         "base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,",
         "base_row_id=None,",
     ),
     Mutation(
-        "bounds stay tight whatever is deleted",
+        "bounds stay tight after deletions",
         "actions/statistics.py",
         '"tightBounds": False',
         '"tightBounds": True',
     ),
     Mutation(
-        "a file gets a vector without a number of rows",
+        "a file gets a vector without a row count",
         REBASE,
         "counted = latest.stats if physical_rows(latest) is not None else stats",
         "counted = latest.stats",
@@ -315,19 +315,19 @@ CONFLICT_RULES = (
         "changed = False",
     ),
     Mutation(
-        "two may write one metadata domain",
+        "two transactions may write one metadata domain",
         "conflicts/decide/checker.py",
         "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
         "shared: frozenset[str] = frozenset()",
     ),
     Mutation(
-        "RESTORE leaves alone what it does not write",
+        "RESTORE keeps domains that it does not write",
         "conflicts/decide/checker.py",
         "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
         "shared = overlap.current.domains & theirs",
     ),
     Mutation(
-        "two may write for one application id",
+        "two transactions may write for one application id",
         "conflicts/decide/checker.py",
         "shared = overlap.current.app_ids & overlap.winner.app_ids",
         "shared: frozenset[str] = frozenset()",
@@ -345,7 +345,7 @@ CONFLICT_RULES = (
         "return True",
     ),
     Mutation(
-        "files that are stated again hide those that are new",
+        "restated files hide new ones",
         "conflicts/candidates.py",
         "stated = same and not add.data_change and add.path not in removed",
         "stated = True",
@@ -359,7 +359,7 @@ CONFLICT_RULES = (
         " if last else pending_commit.past(WinningCommit.from_commit(commit))",
     ),
     Mutation(
-        "nobody recognizes himself",
+        "a transaction does not recognize its own commit",
         "transaction/log_tail.py",
         "return commit.commit_info is not None and commit.commit_info.txn_id == txn_id",
         "return False",
@@ -371,7 +371,7 @@ CONFLICT_RULES = (
         "return now_ms",
     ),
     Mutation(
-        "fresh row ids begin where they began when the transaction read",
+        "new row ids start at the mark that the transaction read",
         "transaction/pending_commit.py",
         "row_id_high_water_mark=self._mark_after(winner),",
         "row_id_high_water_mark=self.row_id_high_water_mark,",
@@ -383,7 +383,7 @@ CONFLICT_RULES = (
         "    if newest >= version:\n        return None\n",
     ),
     Mutation(
-        "a file staged again need not be there",
+        "a file that is staged again may be missing",
         "transaction/prepare.py",
         "return frozenset((added & live.keys()) - removed)",
         "return frozenset()",
