@@ -189,7 +189,7 @@ class CatalogOperationError(
     """The catalog of a managed table does not permit an operation."""
 
     def __init__(self, table: str, catalog: str, operation: str) -> None:
-        what = f"{catalog}, which manages {table}, does not permit {operation} by its clients."
+        what = f"{catalog}, which manages {table}, does not permit its clients to run {operation}."
         super().__init__(what, "Leave it to the catalog, or have the catalog permit it.")
         self.table, self.catalog, self.operation = table, catalog, operation
 

@@ -48,7 +48,7 @@ class CatalogTableName:
 
     @classmethod
     def parse(cls, text: str) -> "CatalogTableName":
-        """Parse `catalog.schema.table`; a part with dots stands in backticks.
+        """Parse `catalog.schema.table`; write a part that contains dots in backticks.
 
         Raises:
             RequestError: it has not three parts.

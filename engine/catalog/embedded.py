@@ -250,7 +250,9 @@ class EmbeddedCatalog(Catalog):
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
                 what = f"{self.name} failed in a commit: {error}."
-                raise StorageOutcomeUnknownError(what, "Look before you try again.") from error
+                raise StorageOutcomeUnknownError(
+                    what, "Find out whether the change was made before you try again."
+                ) from error
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:

@@ -138,7 +138,7 @@ class ManagedStore:
         return self.files.stat(path) if version <= latest else None
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        """Yield files of a directory; in the log, what the catalog's latest version has."""
+        """Yield the files of a directory; in the log, only those of the catalog's versions."""
         if directory != LOG_DIRECTORY:
             yield from self.files.list_from(directory, start)
             return
@@ -408,7 +408,7 @@ class ManagedStore:
         return self.files.read(commit_path(version)) == staged.data
 
     def _leave_in_doubt(self, staged: _StagedCommit) -> StorageOutcomeUnknownError:
-        """Keep a staged commit until the catalog tells who has its version; return the error."""
+        """Keep a staged commit until the catalog reports who has its version; return the error."""
         with self._lock:
             self._doubtful.append(staged)
         what = (
@@ -441,7 +441,7 @@ class ManagedStore:
                 self._ratified = {**self._ratified, commit.version: commit}
 
     def _make_room(self) -> None:
-        """Publish what is ratified and tell the catalog, so that it ratifies more."""
+        """Publish the ratified commits and report them, so that the catalog ratifies more."""
         try:
             latest, _ = self._ask()
             if self.publish(latest):

@@ -162,7 +162,9 @@ class _UnityServer:
             raise CatalogError(what, "Check the address, and that the catalog runs.") from error
         except httpx.HTTPError as error:
             what = f"{address} was not answered: {str(error) or type(error).__name__}."
-            raise StorageOutcomeUnknownError(what, "Look before you try again.") from error
+            raise StorageOutcomeUnknownError(
+                what, "Find out whether the change was made before you try again."
+            ) from error
 
 
 def _error_of(address: str, answer: httpx.Response) -> CatalogError | StorageOutcomeUnknownError:
@@ -176,7 +178,9 @@ def _error_of(address: str, answer: httpx.Response) -> CatalogError | StorageOut
         return UnpublishedLimitError(what, "Publish the table's commits, or wait.")
     is_refused = not answer.is_server_error or answer.status_code == _NOT_IMPLEMENTED
     if not is_refused or answer.status_code == _TIMEOUT:
-        return StorageOutcomeUnknownError(what, "Look before you try again.")
+        return StorageOutcomeUnknownError(
+            what, "Find out whether the change was made before you try again."
+        )
     return CatalogRefusalError(what, answer.status_code, kind)
 
 

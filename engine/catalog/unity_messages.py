@@ -257,7 +257,7 @@ class V1Requirement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class V1Update(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, kw_only=True):
-    """An update; its `action` tells which of the other fields it has."""
+    """An update; `action` says which of the other fields it has."""
 
     action: str
     commit: V1Commit | None = None

@@ -19,7 +19,7 @@ for programs that other commands start, such as spark-submit.
 
 
 def main(arguments: list[str]) -> None:
-    """Run what the arguments name, as Python itself would."""
+    """Run the module or file named by the arguments, as Python would."""
     if arguments == ["--path"]:
         sys.stdout.write(f"{DIRECTORY}\n")
         return

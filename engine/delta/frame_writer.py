@@ -313,7 +313,7 @@ class DeltaStreamWriter(DataStreamWriter):
         queryName: str | None = None,  # noqa: N803
         **options: Any,  # noqa: ANN401
     ) -> StreamingQuery:
-        """Write the stream to the table at a path; create the table if there is none."""
+        """Write the stream to the table at a path; create the table if it does not exist."""
         if format is not None:
             self.format(format)
         if partitionBy is not None:
@@ -339,7 +339,7 @@ class DeltaStreamWriter(DataStreamWriter):
         queryName: str | None = None,  # noqa: N803
         **options: Any,  # noqa: ANN401
     ) -> StreamingQuery:
-        """Write the stream to a table by name; create the table if there is none."""
+        """Write the stream to a table by name; create the table if it does not exist."""
         spark = self._frame.sparkSession
         if format is not None:
             self.format(format)
@@ -398,7 +398,7 @@ class DeltaStreamWriter(DataStreamWriter):
         return FrameWrite(empty, "ignore", lower_options(self._own_options))
 
     def _make(self, name: str = "", location: str = "") -> None:
-        """Create an empty table of the stream's columns if there is none."""
+        """Create an empty table of the stream's columns if none exists."""
         with bypass_routing(), delta_errors():
             write = replace(self._empty_write(), partition_columns=self._partitions or None)
             if not name:

@@ -100,7 +100,7 @@ def replace_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
 
 
 def save_to_path(write: FrameWrite, path: str) -> None:
-    """Write as `save` does: into the table at a path, created if there is none."""
+    """Write as `save` does: into the table at a path, which is created if it does not exist."""
     try:
         table = open_table(write.spark, path)
     except NotADeltaTableError:
@@ -124,7 +124,7 @@ def _refuse_inside_another(spark: SparkSession, path: str) -> None:
 
 
 def save_to_name(write: FrameWrite, name: str, place: SessionTable | None) -> None:
-    """Write as `saveAsTable` does: into the table of a name, created if there is none."""
+    """Write as `saveAsTable` does: into the table of a name, which is created if it does not exist."""
     location = write.options.get("path", "")
     if place is None and location and write.mode == OVERWRITE and has_table(write.spark, location):
         handle = Handle(write.spark, open_table(write.spark, location))

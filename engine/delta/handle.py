@@ -47,7 +47,7 @@ RETRIES = "spark.lakeui.retries"
 
 
 class IdempotentOptionError(IllegalOptionError, code="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"):
-    """An application's id without a version, or with one that is no number."""
+    """An application's id without a version, or with a version that is not a number."""
 
 
 @dataclass(frozen=True)

@@ -502,7 +502,7 @@ def _create(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
 
 
 def _cut_location(cursor: StatementCursor) -> tuple[str, str]:
-    """Return what stands after LOCATION, and the statement without it."""
+    """Return the text after LOCATION, and the statement without it."""
     text = cursor.text
     for word, place in pairwise(cursor.tokens):
         if word.value in {"AS", "SELECT"}:

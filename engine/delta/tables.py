@@ -360,7 +360,7 @@ class DeltaTable:
         featureName: str,  # noqa: N803
         truncateHistory: bool | None = None,  # noqa: N803
     ) -> None:
-        """Have the table support a feature no longer."""
+        """Remove a feature from the table's protocol."""
         check_text(featureName, "featureName")
         if truncateHistory is not None:
             check_flag(truncateHistory, "truncateHistory")

@@ -21,7 +21,7 @@ _NAMED: dict[str, DataType] = {**NAMED_TYPES, "VARIANT": VARIANT}
 
 
 def parse_type(text: str) -> DataType:
-    """Parse a type as in a column definition; raise `ExpressionError` if it is none."""
+    """Parse a type as in a column definition; raise `ExpressionError` if the text is not a type."""
     cursor = Cursor(tokenize(text), text)
     named = read_type(cursor)
     if not cursor.at_end:

@@ -315,7 +315,7 @@ class _TableView(DeltaTable):
 
 
 class _PrivateTable(_TableView):
-    """A table as a transaction sees it: the version it read, and what its statements wrote.
+    """A table as a transaction sees it: the version it read, with its statements' changes.
 
     `transactions` are those of its statements, with their reads.
     """

@@ -163,7 +163,7 @@ class Execution:
 
     @property
     def caller(self) -> SparkSession:
-        """The session whose settings say what the statement's and the table's expressions mean.
+        """The session whose settings the statement's and the table's expressions follow.
 
         Raises:
             NeedsSparkError: the caller has none.
@@ -172,7 +172,7 @@ class Execution:
 
     @property
     def has_engine_terms(self) -> bool:
-        """Whether expressions mean what they mean in UTC and ANSI mode."""
+        """Whether expressions follow UTC and ANSI mode."""
         return self.caller_session is None
 
     @property

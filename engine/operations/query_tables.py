@@ -37,7 +37,7 @@ def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> 
 
 
 class QueryTables:
-    """Opens the tables of queries; `reads_target` tells whether the command's own is among them."""
+    """An opener of the tables of queries; `reads_target` tells whether the command's own is among them."""
 
     def __init__(self, execution: Execution, txn: OptimisticTransaction | None) -> None:
         self._execution, self._txn = execution, txn

@@ -112,7 +112,7 @@ from engine.vocabulary import name_in_log
 
 
 def _run_atomically(command: AtomicScript, execution: Execution) -> OperationResult:
-    """Run a transaction; each statement means what it means in the caller's session."""
+    """Run a transaction; each statement follows the settings of the caller's session."""
     spark = execution.caller_session or execution.session
 
     def run_statement(step: Command, table: DeltaTable, options: RunOptions) -> OperationResult:
@@ -234,7 +234,7 @@ def run(
 def _mean_by_session(
     command: Command, spark: SparkSession | None
 ) -> tuple[Command, SparkSession | None, SparkSession | None]:
-    """Return a command that means what its session's settings say, and its sessions.
+    """Return a command that follows the settings of a session, and the sessions.
 
     The first session runs the command; the second is the caller's, if its settings differ.
     """

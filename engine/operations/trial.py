@@ -294,7 +294,7 @@ class _Landing(TransactionObserver):
         self._land: partial[None] | None = land
 
     def staged(self, txn: ObservedTransaction) -> None:  # noqa: ARG002 - part of the protocol
-        """Commit the other writes, once: a repeated attempt meets no more of them."""
+        """Commit the other writes once; a repeated attempt does not overlap with them again."""
         land, self._land = self._land, None
         if land is not None:
             land()

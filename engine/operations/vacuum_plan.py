@@ -30,7 +30,7 @@ _VECTOR = re.compile(r"deletion_vector_[0-9a-fA-F-]{36}\.bin$")
 
 @dataclass(frozen=True)
 class Removals:
-    """The files removed by the commits still in the log, with times: decoded paths.
+    """The files removed by commits that are still in the log: decoded paths, with times.
 
     `changes` are change data files with the times of their versions. `by_version` lists the files
     removed by each version.

@@ -16,7 +16,7 @@ _READ_BYTES = 1_000_000
 
 
 class BatchReply(StrEnum):
-    """The outcome of a batch: DELIVERED, UNUSABLE for good, or LATER to retry."""
+    """The outcome of a batch: DELIVERED, UNUSABLE (never retried), or LATER (to retry)."""
 
     DELIVERED = "delivered"
     UNUSABLE = "unusable"

@@ -34,13 +34,13 @@ def trim_number(text: str) -> str:
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Return the integer a cast reads; None if the text is none, or only Spark can decide."""
+    """Return the integer that a cast reads from the text; None if there is none, or only Spark can decide."""
     trimmed = trim_text(text)
     return int(trimmed) if _WHOLE.fullmatch(trimmed) else None
 
 
 def parse_double(text: str) -> float | None:
-    """Return the DOUBLE a cast reads; None if the text is none, or only Spark can decide."""
+    """Return the DOUBLE that a cast reads from the text; None if there is none, or only Spark can decide."""
     trimmed = trim_number(text)
     return float(trimmed) if _FRACTION.fullmatch(trimmed) else parse_float_name(trimmed)
 
@@ -52,12 +52,12 @@ def parse_float_name(text: str) -> float | None:
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """Return the finite decimal a cast reads, unrounded; None if the text is none."""
+    """Return the finite decimal that a cast reads from the text, unrounded; None if there is none."""
     trimmed = trim_number(text)
     return Decimal(trimmed) if _DECIMAL.fullmatch(trimmed) else None
 
 
 def parse_boolean(text: str) -> bool | None:
-    """Return the boolean a cast reads; None if the text is none."""
+    """Return the boolean that a cast reads from the text; None if there is none."""
     trimmed = trim_text(text)
     return _BOOLEANS.get(trimmed.lower()) if trimmed.isascii() else None

@@ -75,7 +75,7 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
 
 
 def protection_version(snapshot: Snapshot) -> int:
-    """Return the version before which the log is cleaned in full or not at all; 0 for no limit."""
+    """Return the version before which the log is cleaned completely or not at all; 0 for no limit."""
     protected = has_feature(snapshot.protocol, "checkpointProtection")
     return snapshot.properties.checkpoint_protection_version if protected else 0
 

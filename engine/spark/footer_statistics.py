@@ -156,7 +156,7 @@ def _plain_reader(
 def _decimal_reader(
     column: pq.ColumnSchema, kind: DecimalType, logical: Mapping[str, Any], *, is_own: bool
 ) -> _Reader | None:
-    """Return the conversion of a raw decimal; None if it is none, or has too many digits."""
+    """Return the conversion of a raw decimal; None if it is not a decimal, or has too many digits."""
     if logical["Type"] != "Decimal":
         return None
     scale, whole = logical["scale"], logical["precision"] - logical["scale"]

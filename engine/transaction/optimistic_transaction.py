@@ -332,7 +332,7 @@ class OptimisticTransaction:
         return self.outcome.version
 
     def follow_commit(self, version: int) -> None:
-        """Do what is due after a commit: checkpoints, checksums, clean-up of the log."""
+        """Run the maintenance due after a commit: checkpoints, checksums, log cleanup."""
         run_post_commit(self.table.store, version, self.snapshot, self._clock.now_ms())
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:

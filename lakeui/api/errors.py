@@ -12,7 +12,7 @@ class ReadOnly(PermissionDenied):
 
 
 class TokenTooWeak(PermissionDenied):
-    """The token's role is below the required one, whatever its owner's own role."""
+    """The token's role is below the required one, regardless of its owner's role."""
 
     default_detail = "This token may only read. Use one with a higher role."
     default_code = "token_too_weak"

@@ -390,7 +390,7 @@ class RuleDetail(GenericAPIView[AlertRule]):
 
     @extend_schema(request=RuleChangeSerializer, responses={200: RuleSerializer})
     def patch(self, request: Request, rule_id: int) -> Response:
-        """Change it; under another condition, threshold or pattern it reports anew."""
+        """Change the rule; after a change of condition, threshold or pattern, it reports its findings again."""
         require(request, "admin")
         rule = _rule(rule_id)
         change_rule(rule, parse_body(request, RuleChangeSerializer))

@@ -384,7 +384,7 @@ class FoundColumnSerializer(serializers.Serializer[Any]):
 
 
 class FoundWriterSerializer(serializers.Serializer[Any]):
-    """Who wrote to a table lately, and their latest version there."""
+    """A person or program that wrote to a table recently, and its latest version there."""
 
     name = serializers.CharField()
     table_id = serializers.IntegerField(source="table.pk")

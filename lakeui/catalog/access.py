@@ -44,7 +44,7 @@ def role_of(user: Person, table: Table | None = None) -> Role | None:
 
 
 def lock_person(person: User) -> None:
-    """Let no other transaction count what the person has, until this one ends."""
+    """Keep other transactions from counting the person's objects until this transaction ends."""
     User.objects.select_for_update(no_key=True).filter(pk=person.pk).first()
 
 
@@ -100,7 +100,7 @@ def tables_where(user: Person, action: str) -> QuerySet[Table]:
 
 
 def admins() -> QuerySet[User]:
-    """Who can give roles on every table, by name."""
+    """Return the people who can give roles on every table, by name."""
     able = Q(is_superuser=True) | Q(groups__name=Role.ADMIN.label)
     return User.objects.filter(able, is_active=True).distinct().order_by("username")
 

@@ -44,7 +44,7 @@ class DatabaseCatalog(Catalog):
     name = "the catalog of this installation"
 
     def __init__(self, by: User | None = None) -> None:
-        """Act in the name of a person, if one is known."""
+        """Act on behalf of a person, if one is given."""
         self._by = by
 
     def resolve_table(self, name: CatalogTableName) -> CatalogTable:

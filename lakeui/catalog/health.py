@@ -22,7 +22,7 @@ def has_many_small_files(few: int) -> Q:
 
 
 def is_vacuum_due() -> Q:
-    """Return the condition of a table much of which VACUUM can delete now, as the store has it."""
+    """Return the condition for tables of which VACUUM can delete a large part now."""
     return _is_much("vacuum_bytes")
 
 

@@ -75,7 +75,7 @@ def refresh_table(table: Table, progress: ReadProgress = _nobody) -> int:
 
 
 def rebuild_table(table: Table) -> int:
-    """Delete the mirror of a table and read it anew; return the number of versions."""
+    """Delete the mirror of a table and read the log again; return the number of versions."""
     return _refresh_despite_database_errors(table, _nobody, rebuild=True)
 
 
@@ -162,7 +162,7 @@ def _mirror_commits(
     *,
     anew: bool = False,
 ) -> tuple[int, TableState | None, list[LogCommit]]:
-    """Mirror the versions after the latest mirrored one; `anew` all versions of the log.
+    """Mirror the versions after the latest mirrored one; with `anew`, all versions of the log.
 
     Return their number, the table's state if the log was read from its first version, and the
     commits if `files`, the log's files since the mirrored version, were given and are small.
@@ -269,7 +269,7 @@ def _key(table: Table, store: Store) -> tuple[object, str]:
 def _follow(
     table: Table, store: Store, files: Sequence[LogFile], read: Sequence[LogCommit]
 ) -> bool:
-    """Bring a held table's mirror to the latest version; return False if it must be read anew.
+    """Bring a cached table's mirror to the latest version; return False if it must be read again.
 
     `files` are the log's since the held version, `read` those of their commits that were read.
     """
@@ -336,7 +336,7 @@ def _history_fields(table: Table) -> dict[str, object]:
 
 
 def _note_maintenance(table: Table, rows: Sequence[NewRow]) -> None:
-    """Record when the table was last compacted and cleaned, so that nobody has to search for it."""
+    """Record when the table was last compacted and cleaned, so that no page has to search for it."""
     for field, operation in MAINTENANCE.items():
         done = [row["committed_at"] for row in rows if row["operation"] == operation]
         latest = max((at for at in done if at is not None), default=None)

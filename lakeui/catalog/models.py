@@ -335,7 +335,7 @@ class TableGrant(models.Model):
 
 
 class TableKey(models.Model):
-    """A declared primary or foreign key. Logs hold none, and nobody enforces it.
+    """A declared primary or foreign key. No log holds it, and no engine enforces it.
 
     Not part of the mirror. `columns` are spelt as in the schema when it was declared. `references`
     is the other table's name as written; `referenced_table` the one registered here by that name.

@@ -1,4 +1,4 @@
-"""Permitted locations of tables and sources: the roots set by an administrator, and nowhere else.
+"""Permitted locations of tables and sources: only below the roots that an administrator set.
 
 Local paths are compared by their real path, so that neither `..` nor a symbolic link leads out. The
 check is made when a location is named and again when it is used.

@@ -180,7 +180,7 @@ class MirroredFileIndex:
 
 
 def mark_of(vector_id: str | None) -> int:
-    """Return the mark of a deletion vector in an index; 0 is none."""
+    """Return the mark of a deletion vector in an index; 0 means no vector."""
     return 0 if vector_id is None else hash(vector_id)
 
 
@@ -231,7 +231,7 @@ def _numbers_of_column(column: "pa.ChunkedArray") -> _Numbers:
 
 
 class UnfitError(Exception):
-    """Only reading the table anew gives its certain state."""
+    """The state is uncertain until the table is read again."""
 
 
 @dataclass(frozen=True, slots=True)

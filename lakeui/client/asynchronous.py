@@ -119,7 +119,7 @@ class AsyncJob:
         return self.record
 
     async def cancel(self) -> JobRecord:
-        """Request to cancel it; once its commit began it goes on."""
+        """Request cancellation; a job whose commit has begun completes."""
         self.record = await self._client.play(flows.act_on_job(self.id, "cancel"))
         return self.record
 

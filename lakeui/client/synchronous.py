@@ -125,7 +125,7 @@ class Job:
         return self.record
 
     def cancel(self) -> JobRecord:
-        """Request to cancel it; once its commit began it goes on."""
+        """Request cancellation; a job whose commit has begun completes."""
         self.record = self._client.play(flows.act_on_job(self.id, "cancel"))
         return self.record
 

@@ -1,4 +1,4 @@
-"""Conflicts, read-only: the only record of aborted writes, so nobody edits it."""
+"""Conflicts, read-only, because they are the only record of aborted writes."""
 
 from auditlog.registry import auditlog
 

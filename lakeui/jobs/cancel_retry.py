@@ -23,7 +23,7 @@ RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
 
 
 def cancel_job(job: Job, by: User | None) -> Job:
-    """Cancel a job: at once if nobody began it, else it is cancelling until its tasks have ended.
+    """Cancel a job: at once if no worker began it, otherwise when its tasks have ended.
 
     After the commit began it is too late, and the job will succeed. A job queued again after its
     worker fell silent may have committed: the next worker checks that, and does nothing else.

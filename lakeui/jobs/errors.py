@@ -26,7 +26,7 @@ class NotPermittedError(EngineError, code="LAKE_NOT_PERMITTED", sqlstate="42501"
 
 
 class RequesterGoneError(EngineError, code="LAKE_REQUESTER_GONE", sqlstate="42501"):
-    """The requester's account no longer exists: nobody has the required rights."""
+    """The requester's account no longer exists, so its rights cannot be checked."""
 
     def __init__(self) -> None:
         super().__init__(

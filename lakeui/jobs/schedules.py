@@ -251,7 +251,7 @@ def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]
 
 
 def _try_request_job(schedule: Schedule) -> tuple[Job | None, str]:
-    """Return its job, or why there is none. A failed request must not stop the others."""
+    """Request the job; return it, or the reason why there is none. A failure must not stop others."""
     if schedule.last_job is not None and schedule.last_job.is_active:
         return None, "Skipped, because the previous job had not ended."
     try:

@@ -46,7 +46,7 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part; `took_ms` may be less than its span: a step comes in turns. `is_open`: it goes on."""
+    """A part; `took_ms` may be less than its span, because a step may pause. `is_open`: it continues."""
 
     kind: PartKind
     started_at: datetime

@@ -233,7 +233,7 @@ def provider_problem() -> str:
 
 
 def mail_problem() -> str:
-    """Empty if the mail server accepts the sender, or there is none. No message is sent."""
+    """Return "" if the mail server accepts the sender or none is set. No message is sent."""
     return server_problem(_LONG_S) if settings.EMAIL_URL else ""
 
 

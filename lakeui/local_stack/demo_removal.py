@@ -67,7 +67,7 @@ def demo_tables() -> QuerySet[Table]:
 
 
 def remove_demo(by: User | None) -> Demo:
-    """Remove the demo for good: the next start does not recreate it. Return the removed parts.
+    """Remove the demo; the next start does not recreate it. Return the removed parts.
 
     Raises:
         ReadOnlyError, NotPermittedError: as they say.
@@ -120,7 +120,7 @@ def _table_inside(uri: str) -> Path | None:
 
 
 def _accounts(tables: list[Table]) -> QuerySet[User]:
-    """Return accounts of the demo that nobody signs in with, and that did nothing elsewhere."""
+    """Return accounts of the demo that were never signed in and did nothing outside the demo."""
     unused = Q(last_login=None, password="", email="", is_superuser=False)
     elsewhere = Job.objects.exclude(table__in=tables).exclude(requested_by=None)
     owners = Schedule.objects.exclude(table__in=tables).values("owner")

@@ -99,7 +99,7 @@ def _read_roots_file(place: Path) -> dict[str, str]:
 
 
 def _ensure_key(path: Path) -> None:
-    """Create a key for this installation, readable by its owner alone, complete or not at all."""
+    """Create a key for this installation, readable by its owner only, completely or not at all."""
     if path.is_file():
         return
     fresh = path.with_name(f"{path.name}.{os.getpid()}")

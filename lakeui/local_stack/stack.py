@@ -95,11 +95,11 @@ class Stack:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether a stop was requested."""
         return self._asked_to_stop.is_set()
 
     def start(self, beside: Sequence[Program]) -> None:
-        """Start the broker, then the programs in order, unless told to stop."""
+        """Start the broker, then the programs in order, unless a stop is requested."""
         os.environ[MARK] = str(settings.LAKEUI_HOME)
         os.environ["CELERY_SKIP_CHECKS"] = "1"  # they load every page, in each worker
         for program in (*self._broker(), *beside):

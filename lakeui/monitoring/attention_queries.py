@@ -82,7 +82,7 @@ def find_outlived_erasures(request: AttentionRequest, days: int) -> FoundItems:
 
 
 def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
-    """Find tables with so many aborted writes in 24 hours, the most first.
+    """Find tables with many aborted writes in 24 hours, the most first.
 
     Writes that one change of the metadata aborted are one item, of `find_costly_metadata_changes`.
     """
@@ -105,7 +105,7 @@ def find_aborted_writes(request: AttentionRequest, writes: int) -> FoundItems:
 
 
 def find_wasted_time(request: AttentionRequest, minutes: int) -> FoundItems:
-    """Find tables whose aborted writes wasted so many minutes in 24 hours, the most first.
+    """Find tables whose aborted writes wasted many minutes in 24 hours, the most first.
 
     A table with many aborted writes is one item, of `find_aborted_writes`. The time that one change
     of the metadata wasted is part of its item, of `find_costly_metadata_changes`.
@@ -189,7 +189,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
 
 
 def find_costly_metadata_changes(request: AttentionRequest, writes: int) -> FoundItems:
-    """Find commits that changed the metadata and aborted so many writes in 24 hours."""
+    """Find commits that changed the metadata and aborted many writes in 24 hours."""
     condition = Condition.METADATA_COST
     if request.muted.hides(condition):
         return [], 0

@@ -236,7 +236,7 @@ def describe_vacuum_due(item: AttentionItem) -> AttentionText:
 
 
 def describe_quiet_mirror(item: AttentionItem) -> AttentionText:
-    """Word a table that was not synced lately, or many of them."""
+    """Word a table, or several, that was not synced recently."""
     if item.table is None:
         return AttentionText(
             title=f"{format_count(item.facts['tables'])} tables were not synced recently",
@@ -254,7 +254,7 @@ def describe_quiet_mirror(item: AttentionItem) -> AttentionText:
 
 
 def describe_new_tables(item: AttentionItem) -> AttentionText:
-    """Word tables that a search found and nobody registered."""
+    """Word tables that a search found but that were not registered."""
     count = _plural(item.facts["new_tables"], "new table", "new tables")
     return AttentionText(
         title=f"{count} below {item.facts['root']}",

@@ -179,7 +179,7 @@ class JobForecast:
 
     @property
     def worst(self) -> ComingWrite | None:
-        """The most dangerous writer, if it lands first; None if there is none."""
+        """The most dangerous writer if it commits first; None if there is none."""
         worst = max(self.coming, key=lambda one: FORECASTS.index(one.verdict), default=None)
         return worst if worst is not None and worst.verdict not in _HARMLESS else None
 

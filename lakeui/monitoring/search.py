@@ -89,7 +89,7 @@ def search(user: Person, text: str) -> SearchResults:
 
 
 def uuid_in(text: str) -> UUID | None:
-    """Parse a text as a UUID; None if it is none."""
+    """Parse a text as a UUID; None if it is not a UUID."""
     try:
         return UUID(text)
     except ValueError:

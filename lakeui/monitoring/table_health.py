@@ -45,7 +45,7 @@ def annotate_health(tables: QuerySet[Table]) -> QuerySet[Any]:
 
 
 def select_aborted_tables(aborted_by_table: Mapping[int, int]) -> set[int]:
-    """Return the tables with so many aborted writes in a day that they need attention."""
+    """Return the tables with enough aborted writes in a day to need attention."""
     now = timezone.now()
     muted = group_mutes(mutes_now(now))
     if muted.hides(Condition.ABORTED):

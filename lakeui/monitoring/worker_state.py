@@ -32,7 +32,7 @@ _MAX_HELD = 200
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """`here` of `known` reported lately; workers that shut down are no longer known."""
+    """`here` of `known` workers reported recently; workers that shut down are no longer known."""
 
     here: int
     known: int

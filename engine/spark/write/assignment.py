@@ -1,4 +1,4 @@
-"""Values set to columns by UPDATE and MERGE: checked against the schema, cast, generated anew."""
+"""Values set to columns by UPDATE and MERGE: checked against the schema, cast, generated again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

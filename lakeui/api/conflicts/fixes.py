@@ -144,7 +144,7 @@ class RerunsSerializer(serializers.Serializer[Any]):
 
 
 class RerunRequestSerializer(RequestSerializer):
-    """The fix to run it with: `retry` is none. `condition` goes with the fix of that name."""
+    """The fix to run it with; `retry` changes nothing. `condition` belongs to the fix of that name."""
 
     fix = serializers.ChoiceField(choices=_FIXES, required=False, default=AS_IT_WAS)
     condition = OptionalTextField(max_length=PREVIEW_CONDITION)

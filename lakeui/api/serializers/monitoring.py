@@ -265,7 +265,7 @@ class MuteRequestSerializer(RequestSerializer):
 
 
 class AttentionSerializer(serializers.Serializer[Any]):
-    """Everything told now: of each check the first 50, in the order of checks."""
+    """The current attention items: the first 50 of each check, in the order of checks."""
 
     count = serializers.IntegerField()
     items = AttentionItemSerializer(many=True)

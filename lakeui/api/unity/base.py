@@ -111,7 +111,7 @@ class UnityView(APIView):
     def commit(
         self, managed: ManagedTable, commit: RatifiedCommit | None, published: int | None
     ) -> None:
-        """Ratify a commit, and note what is published; the same request again changes nothing."""
+        """Ratify a commit, and record published versions; repeating the request changes nothing."""
         self.require("write", managed.mirror)
         store = open_location(managed)
         if published is not None:
@@ -154,7 +154,7 @@ def unquote(name: str) -> str:
 
 
 def read_id(text: str) -> uuid.UUID | None:
-    """Return an id; None if the text is none."""
+    """Return an id; None if the text is not an id."""
     try:
         return uuid.UUID(text)
     except ValueError:
@@ -162,7 +162,7 @@ def read_id(text: str) -> uuid.UUID | None:
 
 
 def _action_of(proposal: ProposedCommit, managed: ManagedTable) -> str:
-    """Return the right that a commit needs by what it changes, as jobs have it."""
+    """Return the right that a commit needs for its changes, the same as for jobs."""
     clusters = any(domain.domain == CLUSTERING_DOMAIN for domain in proposal.domains)
     if proposal.metadata is None:
         return "maintain" if proposal.protocol is not None or clusters else "write"

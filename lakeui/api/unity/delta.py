@@ -118,7 +118,7 @@ class DeltaTableDetail(UnityView):
         return Response(status=204)
 
     def post(self, request: Request, catalog: str, schema: str, table: str) -> Response:
-        """Ratify a commit, or note what is published, if the requirements hold."""
+        """Ratify a commit, or record published versions, if the requirements hold."""
         body, row = read_body(request.data), self._find(catalog, schema, table)
         _check_requirements(_index_parts(body, "requirements", "type"), row)
         updates = _index_parts(body, "updates", "action")

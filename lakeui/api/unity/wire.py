@@ -1,4 +1,4 @@
-"""The shapes of Unity Catalog's REST API: what a row is on the wire, and what a body says.
+"""The formats of Unity Catalog's REST API: rows in answers, and the contents of bodies.
 
 Messages that the engine's client has too are in `engine.catalog.unity_messages`.
 """

@@ -43,7 +43,7 @@ _ROWS = ("numUpdatedRows", "numDeletedRows", "numTargetRowsUpdated", "numOutputR
 
 @dataclass(frozen=True, slots=True)
 class TrialAnswer:
-    """The result of one fix: `verdict` is "" if nobody tried it so far."""
+    """The result of one fix: `verdict` is "" if it was not tried yet."""
 
     verdict: str = ""
     why: str = ""

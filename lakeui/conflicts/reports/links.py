@@ -119,7 +119,7 @@ def table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
 
 
 def _place(text: str) -> str:
-    """Return a location as tables are registered with; the text itself if it is none."""
+    """Return a location in the form of registered tables; the text itself if it is not a location."""
     if "/" not in text:
         return text
     try:

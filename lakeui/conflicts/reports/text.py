@@ -195,7 +195,7 @@ class _Loose(dict[str, Any]):
 
 
 def _take_braced_text(text: str) -> tuple[str, bool]:
-    """Return the text up to the brace that closes its first one; else all of it, and False."""
+    """Return the text up to the brace that closes its first one; otherwise all of it, and False."""
     depth, quoted, escaped = 0, False, False
     for place, char in enumerate(text):
         if escaped:

@@ -65,7 +65,7 @@ _PREVENTS = frozenset(RemedyKind) - _REPEATS
 
 
 def _current_statement(conflict: Conflict) -> str:
-    """Return the statement of the job or of the program, or what the record says of it."""
+    """Return the statement of the job or of the program, or the record's description of it."""
     reported = conflict.transaction
     own = reported.statement if reported else None
     if conflict.job_id:

@@ -262,7 +262,7 @@ def _names(entry: str, host: str, address: Address) -> bool:
 
 
 def _is_plain(url: str, authority: str) -> bool:
-    """Whether it can stand in a request's first line; a host may be in any letters."""
+    """Whether it may appear in a request's first line; a host may have any letters."""
     rest = url.replace(authority, "", 1)
     return (
         len(url) <= MAX_URL and url.isprintable() and rest.isascii() and not {" ", "\\"} & set(url)

@@ -172,7 +172,7 @@ def _create_token(request: HttpRequest, values: dict[str, Any]) -> str:
 
 
 def _find_token(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its model open
-    """Return the token to revoke in the address, None if it names none of one's own."""
+    """Return the token in the address to revoke, None if it is not one of the person's tokens."""
     try:
         public_id = UUID(request.GET.get("revoke", ""))
     except ValueError:

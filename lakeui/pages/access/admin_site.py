@@ -14,7 +14,7 @@ _OF_THE_BEAT = (SolarSchedule, ClockedSchedule, IntervalSchedule, CrontabSchedul
 
 
 def name_site(site: AdminSite) -> None:
-    """Set the site's name and remove models that nobody edits."""
+    """Set the site's name and remove models without anything to edit."""
     site.site_header, site.site_title, site.index_title = "lakeui admin", "lakeui", "Administration"
     for model in _OF_THE_BEAT:
         if site.is_registered(model):

@@ -261,7 +261,7 @@ def _needs_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
 
 
 def find_page(request: HttpRequest) -> str:
-    """Return the path and query of the page that sent a form; "" if it is none of this site."""
+    """Return the path and query of the page that sent a form; "" if it is not a page of this site."""
     header = "HX-Current-URL" if request.headers.get("HX-Request") else "Referer"
     address = request.headers.get(header, "")
     if not url_has_allowed_host_and_scheme(address, allowed_hosts={request.get_host()}):
