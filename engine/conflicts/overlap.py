@@ -1,4 +1,4 @@
-"""One winning commit held against this transaction: everything a check may examine.
+"""A winning commit compared with this transaction: everything that a check may examine.
 
 The changes of both sides are compared by path. As in delta-spark 4.1 and later, a table may request
 (`RESOLUTION_PROPERTY`) that a commit which only enables features does not stop running writers.

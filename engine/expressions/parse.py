@@ -159,7 +159,7 @@ class GivenExpression(ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """It as people are shown it."""
+        """The text that people see."""
 
     @abstractmethod
     def tree(

@@ -67,7 +67,7 @@ class RecordedWrite:
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """How many bytes of the table are copied at most, and until when by the monotonic clock."""
+    """The limits: bytes of the table to copy, and a deadline by the monotonic clock."""
 
     copied_bytes: int
     until_s: float
@@ -93,7 +93,7 @@ def try_write(write: RecordedWrite, change: TrialChange, limits: TrialLimits) ->
 
 
 class CannotTryError(Exception):
-    """Why a write cannot be tried."""
+    """The write cannot be tried, for this reason."""
 
     def __init__(self, why: str, *, needs_spark: bool = False) -> None:
         super().__init__(why)

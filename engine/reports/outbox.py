@@ -51,7 +51,7 @@ class OutboxLimits:
 
 
 class ReportOutbox:
-    """Where events of this process go. It works from its first event until `close`."""
+    """The outbox for events of this process. It works from its first event until `close`."""
 
     def __init__(
         self,

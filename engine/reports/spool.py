@@ -32,7 +32,7 @@ class Spool:
         self._directory, self._limit_bytes = directory, limit_bytes
 
     def add(self, body: bytes, event_count: int) -> int:
-        """Keep a batch; how many events had to be dropped for it, itself among them."""
+        """Add a batch; return how many events had to be dropped for it, including its own."""
         if len(body) > self._limit_bytes:
             return event_count
         try:

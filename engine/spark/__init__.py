@@ -1,4 +1,4 @@
-"""What the engine does on Spark: it needs the packages of the extra `spark`."""
+"""The engine on Spark; it needs the packages of the extra `spark`."""
 
 from importlib.util import find_spec
 

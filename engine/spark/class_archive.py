@@ -157,7 +157,7 @@ def _delete(archive: Path) -> None:
 
 
 def _digest(jars: Sequence[Path]) -> str:
-    """Another one for another Java, PySpark or connector, and for jars of another time, as a JVM has it."""
+    """Return a digest that changes with Java, PySpark, the connectors and the times of jars, as a JVM requires."""
     java = Path(java_on_path() or "java").resolve()
     own = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
     files = [java, *sorted(jars), *own]

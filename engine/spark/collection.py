@@ -39,7 +39,7 @@ _KEPT: ContextVar[list[DataFrame] | None] = ContextVar("_KEPT", default=None)
 
 @dataclass(frozen=True)
 class FrameSize:
-    """How many rows a frame has, and about how many bytes each of its columns takes."""
+    """The number of rows of a frame, and the approximate bytes of each of its columns."""
 
     rows: int
     by_column: Mapping[str, int]

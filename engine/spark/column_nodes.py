@@ -26,7 +26,7 @@ _RANDOM = re.compile(
 
 @dataclass(frozen=True)
 class _ColumnNode:
-    """Every node can be had as a `Column` of its own."""
+    """A node, which can also become a `Column` by itself."""
 
     column: ToColumn = field(compare=False, repr=False)
 

@@ -114,7 +114,7 @@ class _JobGroup:
             self._context.setLocalProperty(name, cast("str", value))  # None clears it
 
     def cancel(self) -> None:
-        """Have its jobs stop."""
+        """Stop its jobs."""
         self._context.cancelJobGroup(self.name)
 
     def is_running(self) -> bool:
@@ -151,7 +151,7 @@ class _RemoteGroup:
         self._session.removeTag(self.name)
 
     def cancel(self) -> None:
-        """Have them stop."""
+        """Stop its jobs."""
         self._session.interruptTag(self.name)
 
     def is_running(self) -> bool:

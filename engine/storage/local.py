@@ -501,7 +501,7 @@ def make_directories(folder: Path, root: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a directory's names, survive the machine."""
+    """Make a file, or a directory's names, survive a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

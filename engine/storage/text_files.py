@@ -37,7 +37,7 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is written. Unquoted empty text is null."""
+    """The dialect of a CSV file. Unquoted empty text is null."""
 
     header: bool = True
     delimiter: str = ","

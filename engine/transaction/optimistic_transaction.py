@@ -114,7 +114,7 @@ class TableHandle(Protocol):
 
     @property
     def uri(self) -> str:
-        """How people know the table."""
+        """The table's location, as people know it."""
         ...
 
     @property

@@ -76,7 +76,7 @@ class CommitOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """How often a commit tries, and how long it may take to resolve conflicts at row level."""
+    """The limits of a commit: its attempts, and the time to resolve conflicts at row level."""
 
     attempts: int = 10_000
     unknown_outcomes: int = 8

@@ -1,4 +1,4 @@
-"""One winning commit held against a pending commit: files first, and rows only where files would conflict."""
+"""A winning commit compared with a pending commit: files first, and rows only where files would conflict."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol

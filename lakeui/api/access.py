@@ -33,7 +33,7 @@ MAX_DAYS = 365
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
-    """Who did what to which object; `refused` is the code of a refusal."""
+    """A person's action on an object; `refused` is the code of a refusal."""
 
     at = serializers.DateTimeField(source="timestamp")
     who = serializers.CharField(source="actor.username", default=None, allow_null=True)

@@ -132,7 +132,7 @@ class HourSerializer(serializers.Serializer[Any]):
 
 
 class MirroredSerializer(serializers.Serializer[Any]):
-    """When a table was last synced from its log."""
+    """The time at which a table was last synced from its log."""
 
     table_id = serializers.IntegerField(source="pk")
     table = serializers.CharField(source="name")
@@ -299,7 +299,7 @@ class Alerts(GenericAPIView[Any]):
 
 
 class ChannelList(ListAPIView[AlertChannel]):
-    """Where alerts go. Maintainers read, admins make."""
+    """The destinations of alerts. Maintainers read them, admins create them."""
 
     queryset = AlertChannel.objects.none()
     serializer_class = ChannelSerializer

@@ -47,7 +47,7 @@ _MOST = 50
 
 
 class OverviewRequestSerializer(serializers.Serializer[Any]):
-    """From when on."""
+    """The start of the range."""
 
     since = serializers.DateTimeField(required=False, help_text="24 hours ago by default.")
 
@@ -124,7 +124,7 @@ class PartitionCostSerializer(serializers.Serializer[Any]):
 
 
 class TableCountsSerializer(serializers.Serializer[Any]):
-    """How many tables need attention, had an aborted write in 24 hours, or have no row-level concurrency."""
+    """The numbers of tables that need attention, had an aborted write in 24 hours, or lack row-level concurrency."""
 
     attention = serializers.IntegerField()
     aborted = serializers.IntegerField()

@@ -59,7 +59,7 @@ _NAME_AND_ID = {"id": {"type": "string"}, "event": {"type": "string"}}
 
 
 class WaitSerializer(serializers.Serializer[Any]):
-    """How long an answer may wait for news."""
+    """The longest wait of an answer for news."""
 
     wait = serializers.IntegerField(
         required=False,

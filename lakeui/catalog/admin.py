@@ -59,7 +59,7 @@ def mask_value(_value: str) -> str:
 
 
 class GrantInline(admin.TabularInline):
-    """Who has a role on this table alone."""
+    """The people with a role on this table only."""
 
     model = TableGrant
     fk_name = "table"

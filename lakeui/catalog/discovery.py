@@ -177,7 +177,7 @@ def _goes_on(discovery: Discovery) -> bool:
 
 
 def go_on(discovery: Discovery) -> None:
-    """Let a search that stopped at a limit examine as many directories again."""
+    """Allow a search that stopped at a limit to examine as many directories again."""
     rests = Discovery.objects.filter(pk=discovery.pk, finished_at__isnull=False, is_complete=False)
     more = F("examined") + F("unreadable") + settings.DISCOVER_MAX_DIRECTORIES
     if rests.update(finished_at=None, seen_at=None, bound=more, problem=""):

@@ -62,7 +62,7 @@ class FileLayout:
 
     @property
     def skew(self) -> float | None:
-        """How many times the median partition the largest one is."""
+        """The size of the largest partition as a multiple of the median one."""
         if not self.partitions or not self.median_partition_bytes:
             return None
         return self.partitions[0].size_bytes / self.median_partition_bytes

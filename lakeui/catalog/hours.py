@@ -176,7 +176,7 @@ class QuietHours:
 
     @property
     def cron(self) -> str:
-        """Every day in the middle of the quiet hours."""
+        """The cron text for the middle of the quiet hours, every day."""
         return f"0 {(self.start + WINDOW // 2) % HOURS} * * *"
 
 

@@ -121,11 +121,11 @@ class RequestedRows(Protocol):
 
     @property
     def read_at(self) -> datetime | None:
-        """When the worker answered; None: not yet."""
+        """The time of the worker's answer; None before it."""
 
     @property
     def error_code(self) -> str:
-        """Why they could not be read."""
+        """The code of the error that prevented the read."""
 
 
 def is_waiting(rows: RequestedRows) -> bool:

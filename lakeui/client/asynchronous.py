@@ -42,7 +42,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def table(self, name: str) -> "AsyncTable":
@@ -98,7 +98,7 @@ class AsyncJob:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The job's id."""
         return self.record.id
 
     async def refresh(self) -> JobRecord:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class JobState(StrEnum):
-    """How far a job is."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"

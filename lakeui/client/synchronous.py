@@ -49,7 +49,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
     def table(self, name: str) -> "Table":
@@ -104,7 +104,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The job's id."""
         return self.record.id
 
     def refresh(self) -> JobRecord:

@@ -47,7 +47,7 @@ Verdict = CommitAttempt.Verdict
 
 @dataclass(frozen=True, slots=True)
 class AttemptJudgment:
-    """What the checks say of a refused commit; `facts` if it conflicts."""
+    """The checks' verdict on a refused commit; `facts` if it conflicts."""
 
     verdict: Verdict
     why: str

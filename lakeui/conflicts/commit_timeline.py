@@ -15,7 +15,7 @@ from lakeui.conflicts.models import Conflict
 
 @dataclass(frozen=True, slots=True)
 class TimelineRange:
-    """How far back, in buckets how wide."""
+    """A range of time up to now, and the width of its buckets."""
 
     span: timedelta
     width: timedelta

@@ -49,7 +49,7 @@ class PairCost:
 
     @property
     def conflict_count(self) -> int:
-        """How many conflicts the two operations had."""
+        """The number of conflicts of the two operations."""
         return self.aborted + self.reported + self.resolved
 
 

@@ -191,7 +191,7 @@ class Conflict(models.Model):
 
     @property
     def row_level(self) -> str:
-        """Why compared rows could not resolve the conflict; "" if not recorded."""
+        """The reason why compared rows could not resolve the conflict; "" if not recorded."""
         if "facts" in self.get_deferred_fields():
             return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""

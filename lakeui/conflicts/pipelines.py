@@ -115,7 +115,7 @@ class CheckedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who reports: the application, the machine it runs on, its user there, its engine."""
+    """The reporter: its application, machine, user there, and engine."""
 
     application: str
     host: str = ""

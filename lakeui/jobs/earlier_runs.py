@@ -102,7 +102,7 @@ class Measure:
 
     @property
     def times(self) -> float | None:
-        """How many times the usual value; None if that is 0."""
+        """The multiple of the usual value; None if that is 0."""
         return self.this / self.usual if self.usual else None
 
 

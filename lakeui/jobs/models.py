@@ -137,12 +137,12 @@ class Job(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Not ended yet."""
+        """Whether it has not ended yet."""
         return self.state in self.ACTIVE
 
     @property
     def requester(self) -> str:
-        """Who requested it, in words."""
+        """The requester in words."""
         if self.requested_by is not None:
             return self.requested_by.get_username()
         return "the system" if self.by_system else "a deleted account"

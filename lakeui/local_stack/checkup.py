@@ -91,12 +91,12 @@ def findings(place: Installation) -> Iterator[CheckupFinding]:
 
 
 def database_problem() -> str:
-    """Empty if the database answers and is migrated."""
+    """Return "" if the database answers and is migrated, else the problem."""
     return unreachable_problem() or migration_problem()
 
 
 def broker_problem() -> str:
-    """Empty if the broker answers."""
+    """Return "" if the broker answers, else the problem."""
     try:
         with app.connection_for_write() as broker:
             broker.ensure_connection(max_retries=1, interval_start=0, timeout=_TIMEOUT_S)
@@ -106,7 +106,7 @@ def broker_problem() -> str:
 
 
 def worker_problem() -> str:
-    """Empty if every kind of worker answers."""
+    """Return "" if every kind of worker answers, else the problem."""
     answers = app.control.ping(timeout=1.0)
     names = {name.partition("@")[0] for answer in answers or [] for name in answer}
     missing = sorted({"spark", "light", "reads"} - names)
@@ -114,7 +114,7 @@ def worker_problem() -> str:
 
 
 def beat_problem() -> str:
-    """Empty if beat has given a sign of life."""
+    """Return "" if beat has given a sign of life, else the problem."""
     seen_at = beat_seen_at()
     if seen_at is None:
         return "No beat has run here."
@@ -123,7 +123,7 @@ def beat_problem() -> str:
 
 
 def version_problem(own: str) -> str:
-    """Empty if every worker with a recent report runs the code `own`."""
+    """Return "" if every worker with a recent report runs the code `own`, else the problem."""
     lately = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     others = [
         f"{report.name} runs {report.code_version}"
@@ -133,7 +133,7 @@ def version_problem(own: str) -> str:
 
 
 def clock_problem(clock: Clock) -> str:
-    """Empty if the clocks of database, broker and workers are within `MAX_SKEW_S` of this one."""
+    """Return "" if the clocks of database, broker and workers are within `MAX_SKEW_S` of this one, else the problem."""
     for name, now in _other_clocks():
         skew = now.timestamp() - clock.now_ms() / 1000
         if abs(skew) > MAX_SKEW_S:
@@ -146,7 +146,7 @@ def clock_problem(clock: Clock) -> str:
 
 
 def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
-    """Empty if home, Spark's scratch space and local table roots have enough bytes left."""
+    """Return "" if home, Spark's scratch space and local table roots have enough bytes left, else the problem."""
     if problem := disk_problem(needed):
         return problem
     scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")
@@ -158,13 +158,13 @@ def full_disk_problem(needed: int = MIN_FREE_BYTES) -> str:
 
 
 def zone_problem(zones: Collection[str]) -> str:
-    """Empty if this machine knows the usual time zones."""
+    """Return "" if this machine knows the usual time zones, else the problem."""
     missing = [name for name in _ZONES if name not in zones]
     return f"This machine does not have the time zone {missing[0]}." if missing else ""
 
 
 def roots_problem() -> str:
-    """Empty if every root of tables can be listed."""
+    """Return "" if every root of tables can be listed, else the problem."""
     for root in settings.TABLE_ROOTS:
         path = local_path(root)
         if path is not None and not Path(path).is_dir():
@@ -177,7 +177,7 @@ def roots_problem() -> str:
 
 
 def jar_problem() -> str:
-    """Empty if Spark has the connector of every object store with tables."""
+    """Return "" if Spark has the connector of every object store with tables, else the problem."""
     for root in settings.TABLE_ROOTS:
         scheme = {"s3a": "s3", "abfss": "az", "abfs": "az"}.get(*[urlsplit(root).scheme] * 2)
         connector = CONNECTORS.get(scheme)
@@ -189,7 +189,7 @@ def jar_problem() -> str:
 
 
 def cluster_problem() -> str:
-    """Empty if a master of a standalone cluster or Kubernetes' API takes connections.
+    """Return "" if a master of a standalone cluster or Kubernetes' API takes connections, else the problem.
 
     For YARN, only Hadoop's configuration is checked.
     """
@@ -223,7 +223,7 @@ def _first_reached(what: str, master: str, addresses: list[str]) -> str:
 
 
 def provider_problem() -> str:
-    """Empty if the OpenID provider answers as one, or none is set up."""
+    """Return "" if the OpenID provider answers as one, or none is set up, else the problem."""
     try:
         if is_openid_enabled():
             openid.reach()
@@ -238,7 +238,7 @@ def mail_problem() -> str:
 
 
 def lineage_problem() -> str:
-    """Empty if lineage events can be created and sent, or lineage is off."""
+    """Return "" if lineage events can be created and sent, or lineage is off, else the problem."""
     if faults := check_lineage():
         return f"{faults[0].msg.rstrip('.')}."
     problem = reach_problem(settings.LINEAGE_URL, _LONG_S) if settings.LINEAGE_URL else ""

@@ -5,7 +5,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 
 def unreachable_problem() -> str:
-    """Empty if the database answers."""
+    """Return "" if the database answers, else the problem."""
     try:
         connection.ensure_connection()
         with connection.cursor() as cursor:
@@ -16,7 +16,7 @@ def unreachable_problem() -> str:
 
 
 def migration_problem() -> str:
-    """Empty if a reachable database is migrated."""
+    """Return "" if a reachable database is migrated, else the problem."""
     executor = MigrationExecutor(connection)
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if not waiting:

@@ -32,7 +32,7 @@ def problems(port: int, *, spark: bool = True) -> Iterator[str]:
 
 
 def storage_problem() -> str:
-    """Empty if the stack's directory can be written to."""
+    """Return "" if the stack's directory can be written to, else the problem."""
     if os.access(settings.LAKEUI_HOME, os.W_OK | os.X_OK):
         return ""
     return (
@@ -42,7 +42,7 @@ def storage_problem() -> str:
 
 
 def disk_problem(needed: int = MIN_FREE_BYTES) -> str:
-    """Empty if there is room for the demo lake and Spark's scratch files."""
+    """Return "" if there is room for the demo lake and Spark's scratch files, else the problem."""
     free = shutil.disk_usage(settings.LAKEUI_HOME).free
     if free >= needed:
         return ""
@@ -54,7 +54,7 @@ def disk_problem(needed: int = MIN_FREE_BYTES) -> str:
 
 
 def broker_problem() -> str:
-    """Empty if there is a redis-server to run."""
+    """Return "" if there is a redis-server to run, else the problem."""
     if "BROKER_URL" in os.environ or redis_server() is not None:
         return ""
     return (
@@ -65,7 +65,7 @@ def broker_problem() -> str:
 
 
 def java_problem() -> str:
-    """Empty if Spark can start."""
+    """Return "" if Spark can start, else the problem."""
     command = [sys.executable, "-m", "workers.java"]
     done = subprocess.run(  # noqa: S603 - our own module
         command, cwd=_CODE, capture_output=True, text=True, timeout=120, check=False
@@ -75,7 +75,7 @@ def java_problem() -> str:
 
 
 def port_problem(port: int) -> str:
-    """Empty if the port is free."""
+    """Return "" if the port is free, else the problem."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -476,7 +476,7 @@ def _find_tables(
 
 
 def find_new_tables(request: AttentionRequest, _threshold: int) -> FoundItems:
-    """Find the searches with such tables, those with the most first."""
+    """Find the searches with unregistered tables, those with the most first."""
     condition = Condition.NEW_TABLES
     if request.muted.hides(condition) or not may(request.user, "maintain"):
         return [], 0

@@ -239,7 +239,7 @@ def build_attention(
 
 
 def _limit_to_rights(worded: WordedItem, maintained: Collection[int]) -> WordedItem:
-    """Lead those who may not act on the item's table to its page instead."""
+    """Replace an item's step by a link to its table for people who may not act on the table."""
     table, said = worded.item.table, worded.said
     acts = said.asks_job or said.posts
     if table is None or not acts or (table.pk in maintained and not settings.READ_ONLY):

@@ -88,7 +88,7 @@ class Situation:
 
     @property
     def compactions(self) -> int:
-        """How many of the two are known to be compactions."""
+        """The number of the two that are known to be compactions."""
         return sum(side.statement.moves_rows for side in (self.current, self.winner))
 
     @property

@@ -207,7 +207,7 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """Why the two are never at the same row, or, if `is_of_files`, never at the same file."""
+    """The reason why the two never touch the same row, or, if `is_of_files`, the same file."""
 
     why: str
     is_of_files: bool

@@ -154,12 +154,12 @@ class MergeRowsByArrow:
 
     @property
     def inserted(self) -> int:
-        """How many rows are new."""
+        """The number of new rows."""
         return sum(rows.num_rows for rows in self._inserts)
 
     @property
     def by_clause(self) -> dict[int, int]:
-        """How many target rows each clause is done to."""
+        """The number of target rows that each clause changes."""
         numbers, counts = np.unique(self._clauses, return_counts=True)
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 

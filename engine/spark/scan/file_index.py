@@ -504,7 +504,7 @@ def _trees(
 
 
 def _tree(node: Node, names: Mapping[str, Expression], *, is_utc: bool) -> Expression:
-    """Comparisons of columns and constants of one type: no cast, so no setting decides about them."""
+    """Translate comparisons of columns and constants of one type, which need no cast and no setting."""
     match node:
         case AttributeNode(name=name):
             return names[name]

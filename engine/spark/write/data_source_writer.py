@@ -85,7 +85,7 @@ class TaskFiles(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Staging:
-    """How tasks write rows of a DataFrame into files of a table."""
+    """The parameters by which tasks write rows of a DataFrame into files of a table."""
 
     rows: IncomingRows
     target: FileTarget
@@ -365,7 +365,7 @@ class LakeSink(DataSourceStreamArrowWriter):
 
     @property
     def plan(self) -> _Plan:
-        """How rows are written, by the table as it is when this is first requested.
+        """The parameters of the write, for the table as it is when this is first requested.
 
         Raises:
             EngineError: there is no table, or it does not take such rows.

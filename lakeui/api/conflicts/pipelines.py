@@ -33,7 +33,7 @@ MAX_DROPPED = 2**31 - 1
 
 
 class WriterSerializer(RequestSerializer):
-    """Who reports. `application` is the pipeline's name."""
+    """The reporter. `application` is the pipeline's name."""
 
     application = serializers.CharField(max_length=100)
     host = serializers.CharField(max_length=255, required=False, allow_blank=True)

@@ -71,7 +71,7 @@ class PairRangeSerializer(RangeRequestSerializer):
 
 
 class PairWorkSerializer(RequestSerializer):
-    """Who works on a pair. `assignee`: a user name, "" for nobody.
+    """The people who work on a pair. `assignee`: a user name, "" for nobody.
 
     Until `muted_until`, 90 days at most, its conflicts count in no condition that needs attention.
     """

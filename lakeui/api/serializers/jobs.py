@@ -195,7 +195,7 @@ class UsualSerializer(serializers.Serializer[Any]):
 
 
 class PairRecordSerializer(serializers.Serializer[Any]):
-    """How recorded overlaps of the two operations ended on this table in 30 days."""
+    """The outcomes of recorded overlaps of the two operations on this table in 30 days."""
 
     aborted = serializers.IntegerField()
     resolved = serializers.IntegerField()

@@ -148,7 +148,7 @@ class TableSchemaSerializer(serializers.Serializer[Any]):
 
 
 class OperationCountSerializer(serializers.Serializer[Any]):
-    """How many of the versions between did this."""
+    """The number of versions between the two with this operation."""
 
     operation = RecordedField()
     versions = serializers.IntegerField()
@@ -216,13 +216,13 @@ class DifferenceSerializer(serializers.Serializer[Any]):
 
 
 class TimelineRequestSerializer(serializers.Serializer[Any]):
-    """How far back; a day if not given."""
+    """The range up to now; a day by default."""
 
     range = serializers.ChoiceField(choices=list(RANGES), required=False, default="24h")
 
 
 class OperationCommitsSerializer(serializers.Serializer[Any]):
-    """How many commits did this."""
+    """The number of commits with this operation."""
 
     operation = RecordedField()
     commits = serializers.IntegerField()

@@ -70,7 +70,7 @@ class DiscoverySerializer(serializers.ModelSerializer[Discovery]):
 
 
 class DiscoveryRequestSerializer(RequestSerializer):
-    """Where to search, under a root of TABLE_ROOTS."""
+    """The place to search, under a root of TABLE_ROOTS."""
 
     root = serializers.CharField(max_length=2000)  # type: ignore[assignment]  # a field's name here
     match = OptionalTextField(
@@ -160,7 +160,7 @@ class DiscoveryList(ListAPIView[Discovery]):
 
 
 class DiscoveryDetail(GenericAPIView[Discovery]):
-    """One search, and how far it is."""
+    """One search with its progress."""
 
     queryset = Discovery.objects.none()
     serializer_class = DiscoverySerializer

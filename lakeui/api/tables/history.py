@@ -170,7 +170,7 @@ class VersionList(TableScopedView, ListAPIView[Commit]):
 
 
 def count_conflicts(table: Table, commits: Sequence[Any]) -> None:
-    """Give each commit how many attempts it aborted and how many conflicts it resolved."""
+    """Add to each commit the numbers of attempts it aborted and of conflicts it resolved."""
     if commits:
         low, high = min(c.version for c in commits), max(c.version for c in commits)
         beaten, resolved = (

@@ -387,7 +387,7 @@ class WhatIfDetail(TableScopedView):
 
 
 class Concurrency(TableScopedView):
-    """Who wrote when, from read version to commit: aborted attempts, resolved conflicts, reordered appends."""
+    """The writers' transactions from read version to commit: aborted attempts, resolved conflicts, reordered appends."""
 
     serializer_class = SwimLaneSerializer
 
@@ -403,7 +403,7 @@ class Concurrency(TableScopedView):
 
 
 class ConcurrencyLanes(TableScopedView):
-    """How many commits of each writer landed and were aborted, by bucket of versions."""
+    """The numbers of commits of each writer that landed and were aborted, by bucket of versions."""
 
     serializer_class = LaneSumsSerializer
 

@@ -207,7 +207,7 @@ class DifferentRowSerializer(serializers.Serializer[Any]):
 
 
 class RowDiffCountsSerializer(serializers.Serializer[Any]):
-    """How many rows differ in all; null where reading stopped and nothing records it."""
+    """The numbers of all rows that differ; null where reading stopped and the log has no count."""
 
     changed = Int64Field(allow_null=True)
     removed = Int64Field(allow_null=True)

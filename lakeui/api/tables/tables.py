@@ -116,7 +116,7 @@ class TableSerializer(serializers.ModelSerializer[Table]):
 
 
 class SyncSerializer(serializers.ModelSerializer[TableSync]):
-    """How far a worker is with the first reading of a table's log."""
+    """The progress of a worker's first reading of a table's log."""
 
     stage = serializers.ChoiceField(
         choices=TableSync.Stage.values, allow_null=True, help_text="null: no worker has started it."
@@ -211,7 +211,7 @@ class DescriptionSerializer(RequestSerializer):
 
 
 class TableWaitSerializer(WaitSerializer):
-    """How long an answer may wait for a later version."""
+    """The longest wait of an answer for a later version."""
 
     after_version = serializers.IntegerField(
         required=False,
@@ -441,7 +441,7 @@ class GrantDetail(TableScopedView):
 
     @extend_schema(request=GrantRequestSerializer, responses={200: GrantSerializer})
     def put(self, request: Request, table_id: int, username: str) -> Response:  # noqa: ARG002
-        """Give a role, or change it. It is on record in the audit log."""
+        """Give a role, or change it. The audit log records it."""
         table = self.table
         require(request, "admin", table)
         values = parse_body(request, GrantRequestSerializer)

@@ -98,7 +98,7 @@ def load_versions_around(
 
 
 class BarEnd(StrEnum):
-    """How a transaction of the swim-lane ended; RUNNING has not."""
+    """The end of a transaction of the swim-lane; RUNNING has none yet."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

@@ -255,7 +255,7 @@ class Navigator:
 
     @property
     def width(self) -> timedelta:
-        """How long a bucket is."""
+        """The duration of a bucket."""
         return (self.end - self.start) / BUCKETS
 
 

@@ -33,7 +33,7 @@ SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, Fals
 
 
 class WriteOutcome(StrEnum):
-    """How a write ended."""
+    """The outcome of a write."""
 
     COMMITTED = "committed"
     RESOLVED = "resolved"
