@@ -13,7 +13,7 @@ def test_a_port_for_later_is_none_that_the_system_gives_to_connections():
     assert all(1024 <= port < 32_768 < given for port in ports)
 
 
-def test_nobody_answers_at_a_dead_port_and_nobody_can_take_it():
+def test_nothing_answers_at_a_dead_port_and_no_process_can_bind_it():
     with dead_port() as port, socket.socket() as other:
         assert other.connect_ex(("127.0.0.1", port)) != 0
         with pytest.raises(OSError, match="in use"):

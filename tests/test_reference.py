@@ -12,7 +12,7 @@ BESIDE = re.compile(
 MAY_LOOK = {"reference.py", "conftest.py", "test_reference.py"}
 
 
-def test_one_module_alone_looks_beside_the_checkout():
+def test_only_one_module_looks_beside_the_checkout():
     looking = [
         path.relative_to(ROOT)
         for path in (ROOT / "tests").rglob("*.py")

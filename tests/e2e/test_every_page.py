@@ -183,7 +183,7 @@ def test_the_name_of_a_row_stays_while_its_table_is_moved_sideways(overview_page
     assert name.bounding_box()["x"] == before
 
 
-def test_why_rows_are_told_apart_is_never_cut_where_the_facts_stand_in_one_line(
+def test_the_reason_for_comparing_rows_is_never_truncated_where_the_facts_are_in_one_line(
     overview_page, story
 ):
     overview_page.set_viewport_size({"width": 1440, "height": 900})

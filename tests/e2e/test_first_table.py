@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_on_the_page(overview_page, tmp_
     expect(page.get_by_role("button", name="Load it with a job")).to_be_disabled()
 
 
-def test_an_empty_installation_leads_by_three_steps_and_its_demo_goes_by_one_click(
+def test_an_empty_installation_leads_through_three_steps_and_one_click_removes_its_demo(
     browser, tmp_path
 ):
     with empty_installation(tmp_path, PASSWORD) as address:

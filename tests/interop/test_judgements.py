@@ -75,6 +75,6 @@ def test_replaying_the_change_feed_gives_the_table(sweep: Sweep, maker: str) -> 
 
 
 @BOTH
-def test_checksum_files_hold_where_there_are_any(sweep: Sweep, maker: str) -> None:
+def test_existing_checksum_files_are_correct(sweep: Sweep, maker: str) -> None:
     for outcome in sweep.stories[f"plain-by-{maker}"].answers("checksum"):
         assert "valid=True" in outcome["ok"]

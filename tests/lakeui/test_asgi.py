@@ -187,7 +187,7 @@ def test_a_cancelled_request_keeps_no_turn_and_no_place_in_the_queue():
     tell(story)
 
 
-def test_a_long_request_lets_others_work_beside_it(monkeypatch):
+def test_a_long_request_leaves_room_for_others(monkeypatch):
     monkeypatch.setattr(request_turns, "LONG_S", 0.01)
 
     async def story(tasks):
@@ -201,7 +201,7 @@ def test_a_long_request_lets_others_work_beside_it(monkeypatch):
     tell(story)
 
 
-def test_all_sessions_of_an_account_are_one_client_and_so_are_invented_ones():
+def test_all_sessions_of_an_account_count_as_one_client_and_so_do_invented_ones():
     async def story(tasks):
         work = Work()
         app = app_of(work, most_at_once=9, most_of_one=2)

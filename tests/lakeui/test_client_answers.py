@@ -61,7 +61,7 @@ def test_an_answer_that_cannot_be_unpacked_counts_as_none():
         client.job("x")
 
 
-def test_a_server_that_does_not_hold_its_answer_is_not_asked_without_a_pause():
+def test_a_server_that_ignores_wait_is_not_asked_without_a_pause():
     clock, answers = _Clock(), [{"state": "succeeded"}, *[{}] * 3]
     with client_of(lambda _: httpx.Response(200, json=JOB | answers.pop()), clock) as client:
         job = client.job("x")

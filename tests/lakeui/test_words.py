@@ -151,12 +151,12 @@ def _read_by_people(template: str) -> str:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_says_none_of_the_words_that_are_gone(path: Path):
+def test_a_page_has_none_of_the_removed_words(path: Path):
     assert not GONE.findall(" ".join(_read_by_people(path.read_text("utf-8")).split()))
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
-def test_a_guide_says_none_of_the_words_that_are_gone(path: Path):
+def test_a_guide_has_none_of_the_removed_words(path: Path):
     prose = re.sub(r"```.*?```|`[^`]*`", " ", path.read_text("utf-8"), flags=re.S)
     assert not GONE.findall(" ".join(prose.split()))
 
@@ -198,7 +198,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-def test_no_name_holds_a_word_that_is_gone():
+def test_no_name_contains_a_removed_word():
     faults = [
         f"{name}: {given}"
         for name, nodes in _sources()

@@ -227,7 +227,7 @@ def test_a_writer_that_did_not_see_an_alter_loses_to_it(what: str, second: c.Com
 
 
 @LEVELS
-def test_a_constraint_meets_the_rows_that_came_meanwhile(level: str):
+def test_a_constraint_conflicts_with_rows_added_meanwhile(level: str):
     """An append cannot be ordered after a constraint that it would break, even at WriteSerializable."""
     constrain = c.Alter(3, "constrain", "6")
     for first in (
@@ -246,7 +246,7 @@ def test_two_who_cluster_a_table_by_different_columns_meet():
 
 
 @LEVELS
-def test_every_loser_of_one_file_is_carried_over_all_that_came_before(level: str):
+def test_every_loser_of_one_file_is_rebased_over_all_earlier_commits(level: str):
     """Eight writers that all read the first version, over compactions and deletes of each other."""
     deletes = [c.Delete(10 + x, c.Range(x, x + 1)) for x in range(6)]
     updates = [c.Update(20 + x, c.Range(x, x + 1, "b"), 9) for x in (0, 1)]

@@ -394,7 +394,7 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path):
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_that_nobody_reads_holds_no_worker_up(orders, settings, tmp_path):
+def test_a_pipe_without_a_reader_delays_no_worker(orders, settings, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     settings.LINEAGE_URL = (tmp_path / "pipe").as_uri()
     create_ended_job(orders)

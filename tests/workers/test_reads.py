@@ -54,7 +54,7 @@ def long_table(lake, long_files) -> Table:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_read_that_takes_too_long_is_ended_and_the_next_one_answered(
+def test_a_read_beyond_its_time_is_ended_and_the_next_one_answered(
     start_worker, long_table, settings
 ):
     settings.READ_SECONDS = 4
@@ -155,7 +155,9 @@ def test_a_read_under_way_is_named_on_monitoring_and_cancelled_there(
     wait_until(lambda: Preview.objects.get(pk=next_one.pk).read_at is not None, "the rows")
 
 
-def test_one_person_has_few_reads_at_once_and_others_keep_theirs(broker, long_table, settings):
+def test_a_person_may_have_few_concurrent_reads_and_others_keep_theirs(
+    broker, long_table, settings
+):
     settings.READS_PER_PERSON = 2
     ada, ben = make_user("ada", Role.VIEWER), make_user("ben", Role.VIEWER)
     for where in ("s = 'a'", "s = 'b'"):
@@ -213,7 +215,7 @@ def test_only_a_process_that_was_ended_answers_by_a_limit(broker):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_dry_runs_leave_a_process_free_and_end_with_theirs_if_they_heed_no_limit(
+def test_dry_runs_leave_a_process_free_and_are_killed_with_theirs_if_they_ignore_the_limit(
     start_worker, long_table, settings
 ):
     settings.DRY_RUN_SECONDS = 2

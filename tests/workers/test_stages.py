@@ -83,7 +83,7 @@ def test_a_step_ends_where_the_next_begins(stages, clock):
     assert match["finished_at"] is None
 
 
-def test_a_step_that_comes_again_is_one_row_with_all_its_turns(stages, clock):
+def test_a_repeated_step_is_one_row_with_all_its_turns(stages, clock):
     for core_ms in (400, 600):
         stages.enter("read the table")
         clock.pause(1)

@@ -62,7 +62,7 @@ def attributes(span):
     return {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
 
 
-def test_one_trace_goes_from_the_callers_request_to_the_steps_of_the_job(collector, orders, token):
+def test_one_trace_connects_the_callers_request_with_the_steps_of_the_job(collector, orders, token):
     Client().get("/livez")  # of no interest
     job = run(request_delete(orders, token, traceparent=CALLER))
     assert job.state == Job.State.SUCCEEDED

@@ -132,7 +132,7 @@ def test_a_managed_table_stays_managed(model):
     assert table.snapshot().metadata.configuration["user.note"] == "kept"
 
 
-def test_the_catalogs_commit_counts_over_a_published_one_and_later_ones_are_ignored(model):
+def test_a_commit_named_by_the_catalog_overrides_a_published_one_and_later_ones_are_ignored(model):
     table = _new(model)
     append(table, "a")
     model.tables[table.store.table.table_id].published = 0
@@ -332,7 +332,7 @@ def test_a_catalog_that_is_full_is_made_room_in():
     assert managed.published >= 9
 
 
-def test_two_updates_of_different_rows_of_a_file_both_land_and_of_one_row_one(model):
+def test_two_updates_of_different_rows_of_a_file_both_commit_and_of_one_row_only_one(model):
     table = _new(model)
     run("INSERT INTO t VALUES (1), (2), (3)", table)
     first, second = (DeltaTable.open(NAME, catalog=model) for _ in range(2))

@@ -40,7 +40,7 @@ def test_spark_parses_the_text_of_commands(spark: SparkSession):
         assert parser.parsePlan(text) is not None, text
 
 
-def test_clauses_are_said_in_the_order_that_spark_takes():
+def test_clauses_must_be_in_the_order_that_spark_requires():
     clauses = (
         MergeClause(BY_SOURCE, DELETE),
         MergeClause(NOT_MATCHED, INSERT_ALL),

@@ -216,7 +216,7 @@ def test_a_table_that_gets_deletion_vectors_later_is_an_error_and_not_an_old_row
         frame.count()
 
 
-def test_frames_of_one_table_in_many_threads_each_read_one_version(lake, place):
+def test_frames_of_one_table_in_many_threads_read_one_version_each(lake, place):
     """Every commit adds two rows, so no count is even."""
     frame = load(lake, place)
     pairs = frame.alias("a").join(frame.alias("b"), "n")

@@ -136,7 +136,9 @@ def test_a_view_follows_the_rules_of_spark_on_the_tables_it_reads(lake, orders):
     lake.sql("DROP VIEW passing")
 
 
-def test_a_view_keeps_its_columns_when_its_table_gets_more_and_fails_when_one_is_gone(lake, orders):
+def test_a_view_keeps_its_columns_when_its_table_gets_more_and_fails_when_one_is_dropped(
+    lake, orders
+):
     lake.sql("ALTER TABLE orders SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     lake.sql("CREATE VIEW v AS SELECT * FROM orders")
     lake.sql("CREATE VIEW follower WITH SCHEMA EVOLUTION AS SELECT * FROM orders")

@@ -81,7 +81,7 @@ def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_nothing_goes_that_lies_before_a_checkpoint_nobody_can_read(policy):
+def test_commits_before_an_unreadable_checkpoint_are_kept(policy):
     store = AgedStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)
     for version in range(1, NEWEST + 1):

@@ -156,7 +156,7 @@ def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
 
 
 @given(COMMITS, st.integers(0, 1000))
-def test_a_log_that_is_read_elsewhere_is_replayed_as_one_that_is_read_here(
+def test_a_log_read_elsewhere_is_replayed_like_one_read_here(
     commits: list[list[Action]], length: int
 ):
     store = write_log(commits)

@@ -47,7 +47,7 @@ def test_a_table_is_read_from_the_version_on_that_says_its_schema(store: Store):
         table.snapshot(version=0)
 
 
-def test_a_schema_that_was_said_before_is_not_taken_for_the_one_unsaid_now(store: Store):
+def test_an_earlier_schema_is_not_used_for_one_that_is_missing(store: Store):
     snapshot = load_snapshot(store)
     write_lines(store, 2, UNSAID)
     for read in (snapshot.update, lambda: load_snapshot(store)):

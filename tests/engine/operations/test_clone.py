@@ -222,7 +222,7 @@ def test_a_clone_is_not_restored_to_files_that_its_source_has_lost(source, targe
     assert target.version() == 3
 
 
-def test_a_clone_takes_an_existing_table_only_where_told(source, target):
+def test_a_clone_replaces_an_existing_table_only_if_requested(source, target):
     _clone(target, source)
     with pytest.raises(TableExistsError):
         _clone(target, source)

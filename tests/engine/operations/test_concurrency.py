@@ -84,7 +84,7 @@ def test_a_compaction_takes_over_a_delete(meanwhile, table, rows_elsewhere):
     assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
 
 
-def test_a_merge_meets_rows_that_came_meanwhile(meanwhile, do, table):
+def test_a_merge_conflicts_with_rows_added_meanwhile(meanwhile, do, table):
     do("ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')")
     upsert = (
         "MERGE INTO t USING (VALUES (7, 'g')) AS s (id, p) ON t.id = s.id"

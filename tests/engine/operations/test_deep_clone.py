@@ -208,7 +208,7 @@ def _fields(add):
     return {name: getattr(add, name) for name in add.__struct_fields__}
 
 
-def test_a_clone_goes_from_one_store_to_another(source):
+def test_a_clone_copies_between_stores(source):
     target = DeltaTable(MemoryStore("memory://deep-clone"))
     clone(target, source)
     assert ids(DeltaTable.open("memory://deep-clone")) == [2, 3]

@@ -288,7 +288,7 @@ def test_rows_of_numbers_are_known_to_be_small_before_they_are_computed(spark):
     assert size_of_all(frame) == FrameSize(10, {"id": 160, "s": 320})
 
 
-def test_few_rows_of_which_one_is_large_are_left_to_tasks(spark, tmp_path, monkeypatch):
+def test_few_rows_with_a_large_one_are_left_to_tasks(spark, tmp_path, monkeypatch):
     """The driver does not load rows that only tasks have room for; rows of one partition stay together."""
     tasks = []
     original = writer._run

@@ -45,7 +45,7 @@ def test_columns_move_among_their_siblings():
     assert edit(SCHEMA, (), move_field("b", first=True, after="")).names == ["b", "a", "s"]
 
 
-def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
+def test_existing_names_and_missing_columns_are_refused():
     with pytest.raises(InvalidSchemaError):
         edit(SCHEMA, (), insert_fields([StructField("A", LONG)], first=False, after=""))
     with pytest.raises(InvalidSchemaError):

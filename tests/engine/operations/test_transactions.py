@@ -176,7 +176,7 @@ def test_rows_keep_their_ids_and_new_ones_get_free_ids(tmp_path):
         run(_atomic("INSERT INTO t VALUES (9, 90, 'c')", "UPDATE t SET v = 1 WHERE k = 9"), table)
 
 
-def test_a_managed_table_takes_a_transaction_as_one_ratified_version(tmp_path):
+def test_a_managed_table_commits_a_transaction_as_one_ratified_version(tmp_path):
     catalog = EmbeddedCatalog(tmp_path / "catalog.db", str(tmp_path / "lake"))
     table = DeltaTable.create("main.sales.orders", SCHEMA, catalog=catalog)
     run(ROWS, table)

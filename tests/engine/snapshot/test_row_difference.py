@@ -165,7 +165,7 @@ def test_where_rows_were_only_added_the_first_are_shown_and_all_are_counted(stor
     assert some.added_count is None
 
 
-def test_the_change_feed_is_used_where_there_is_one_and_files_where_it_fails(store):
+def test_the_change_feed_is_used_where_enabled_and_files_where_it_fails(store):
     made = MemoryStore(f"memory://{uuid4()}")
     write_first(made, configuration=FEED)
     write_commit(made, 1, write_rows(made, "a.parquet", rows((1, "a"), (2, "b"), (3, "c"))))

@@ -55,7 +55,7 @@ def lake(spark):
     return spark
 
 
-def test_a_session_takes_it_whether_or_not_another_one_has_it(lake):
+def test_a_session_registers_it_whether_or_not_another_one_has(lake):
     other = lake.newSession()
     lake.createDataFrame([(1,)], "n int").count()  # the thread's active session is this one
     register(other)

@@ -199,7 +199,7 @@ def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):
     assert LocalStore(tmp_path / "real").read("a/x") == b"1"
 
 
-def test_a_name_that_no_file_can_take_is_said_at_once(tmp_path: Path):
+def test_an_impossible_file_name_is_refused_at_once(tmp_path: Path):
     store = LocalStore(tmp_path)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "nowhere")
@@ -304,7 +304,7 @@ def test_a_file_system_without_hard_links_is_named(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.timeout(60)
-def test_a_disk_that_never_answers_one_write_holds_up_no_other(
+def test_a_disk_that_never_answers_one_write_delays_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(local, "_LONGEST_WAIT_S", 0.05)

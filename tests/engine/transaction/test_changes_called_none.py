@@ -43,7 +43,7 @@ def _write_commit(table: DeltaTable, operation: str, command: c.Command) -> None
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "MERGE", "WRITE"])
-def test_an_update_that_calls_itself_no_change_is_met_as_one(operation: str):
+def test_an_update_marked_as_no_change_counts_as_a_change(operation: str):
     """Its row ids trace the row that it changed, which the current transaction would delete in its old form."""
     table = _table()
     delete = run(c.Delete(2, c.Range(0, 2)), table, stats=False)

@@ -86,7 +86,7 @@ def test_a_directory_in_the_place_of_the_next_commit_ends_it_at_the_first_attemp
     assert [phase for phase, _ in observer.phases] == ["before_commit", "failed"]
 
 
-def test_who_loses_the_race_for_a_version_takes_the_next_one():
+def test_the_loser_of_a_race_for_a_version_commits_the_next_one():
     table = new_table()
     observer = Meanwhile(lambda: append(table, "other"), times=3)
     txn = table.start_transaction(observer=observer)

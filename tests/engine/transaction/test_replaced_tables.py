@@ -285,7 +285,7 @@ def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
     assert paths_of(handle) == {f"new{number}" for number in range(6)}
 
 
-def test_a_history_tells_of_one_table_alone(tmp_path):
+def test_a_history_is_of_one_table_only(tmp_path):
     handle = _create_table(str(tmp_path / "t"), *(f"old{number}" for number in range(40)))
     history = handle.iter_history()
     ids = [next(history).txn_id]

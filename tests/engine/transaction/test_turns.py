@@ -33,7 +33,7 @@ def _attempts(table: DeltaTable, path: str, observer: TransactionObserver | None
     return txn.outcome.attempts
 
 
-def test_nobody_prepares_a_version_that_another_thread_is_about_to_take(monkeypatch, tmp_path):
+def test_no_thread_prepares_a_version_that_another_is_about_to_commit(monkeypatch, tmp_path):
     """The table is on disk, where threads overlap while they wait for I/O."""
     monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 60)
     table = DeltaTable.create(str(tmp_path / "t"), SCHEMA)
@@ -100,7 +100,7 @@ def _is_held_up(root: str) -> bool:
 
 
 @pytest.mark.parametrize(("longest_s", "is_lost"), [(60, False), (0, True)])
-def test_a_turn_that_is_never_left_holds_up_nobody_for_ever(monkeypatch, longest_s, is_lost):
+def test_a_turn_that_is_never_left_does_not_block_others_for_ever(monkeypatch, longest_s, is_lost):
     """An interrupt may end a thread right after it has taken its turn."""
     monkeypatch.setattr(committer, "_LONGEST_WAIT_S", 0.05)
     monkeypatch.setattr(committer, "_LONGEST_TURN_S", longest_s)

@@ -140,7 +140,7 @@ def test_the_end_of_another_one_is_not_its_end():
         {"specifiedRetentionMillis": 0, "sparedFromMillis": 1},
     ],
 )
-def test_one_that_takes_nothing_so_young_is_not_waited_for(parameters: dict[str, int]):
+def test_a_vacuum_that_spares_young_files_is_not_waited_for(parameters: dict[str, int]):
     table, clock = new_table(), FakeClock()
     writer = _writer(table, clock)
     _write_vacuum_commit(table, "VACUUM START", **parameters)

@@ -29,7 +29,7 @@ def test_a_put_into_a_gap_of_the_log_is_refused():
     assert table.store.stat(commit_path(2)) is None
 
 
-def test_a_version_that_comes_late_is_met_like_any():
+def test_a_version_that_appears_late_is_checked_like_any():
     table = new_table()
     append(table, "a")
     txn = table.start_transaction()

@@ -133,7 +133,7 @@ def test_a_statement_on_tables_that_a_guest_sees_is_shown(orders, guest):
     assert told["parameters"]["steps"]
 
 
-def test_names_beside_the_own_are_found_wherever_a_statement_can_hold_them(orders):
+def test_other_table_names_are_found_wherever_a_statement_can_contain_them(orders):
     for sql in (
         SCRIPT,
         MERGE,
@@ -231,7 +231,7 @@ ASKED = (
 
 @pytest.mark.parametrize("sql", ASKED)
 @pytest.mark.parametrize("what", ["jobs", "schedules"])
-def test_a_table_that_is_hidden_is_refused_as_one_that_is_not_there(orders, guest, sql, what):
+def test_a_hidden_table_is_refused_like_a_missing_one(orders, guest, sql, what):
     words = {"name": "nightly", "cron": "0 3 * * *"} if what == "schedules" else {}
 
     def request_refusal(name):

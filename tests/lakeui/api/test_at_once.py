@@ -41,7 +41,7 @@ def all_at_once(user, call):
         return list(pool.map(one, range(AT_ONCE)))
 
 
-def test_of_changes_to_one_state_at_once_one_is_taken():
+def test_of_concurrent_changes_to_one_state_one_succeeds():
     user, path = person("ann", "maintainer"), f"/api/v1/tables/{make_table().pk}/"
     client = APIClient()
     client.force_login(user)
@@ -57,7 +57,7 @@ def test_of_changes_to_one_state_at_once_one_is_taken():
     assert client.get(path).json()["description"] == taken.json()["description"]
 
 
-def test_the_same_request_with_one_key_at_once_makes_one_job():
+def test_concurrent_requests_with_one_key_make_one_job():
     user, path = person("ann", "maintainer"), f"/api/v1/tables/{make_table().pk}/jobs/"
     answers = all_at_once(
         user,

@@ -86,5 +86,5 @@ def test_a_body_within_the_limit_reaches_the_application(db):
         ("/x/jobs/new/", False),
     ],
 )
-def test_only_addresses_that_take_files_take_large_bodies(path, takes_files):
+def test_only_addresses_for_files_accept_large_bodies(path, takes_files):
     assert (limit_of(path) > 5000) == takes_files

@@ -81,7 +81,7 @@ def test_a_process_lives_without_its_database(stale_session):
 
 
 @pytest.mark.parametrize("error", [OperationalError("secret"), InterfaceError("secret")])
-def test_a_database_that_is_gone_is_not_called_a_fault_of_ours(error):
+def test_an_unreachable_database_is_not_called_a_fault_of_the_server(error):
     shown = problem_of(error)
     assert (shown.status, shown.code, "secret" in shown.detail) == (
         503,

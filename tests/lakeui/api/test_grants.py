@@ -24,7 +24,7 @@ def test_a_role_is_given_changed_and_taken_away(client_for, people, table):
     assert about.count() == 3
 
 
-def test_an_admin_of_one_table_gives_roles_there_and_nowhere_else(client, people, table):
+def test_an_admin_of_one_table_gives_roles_only_there(client, people, table):
     guest, other = person("guest"), make_table("other")
     grant(guest, table, "admin")
     client.force_login(guest)

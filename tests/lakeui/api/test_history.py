@@ -28,7 +28,7 @@ def test_the_timeline_counts_commits_and_losses_by_bucket(client_for, table, api
     assert {row["operation"] for row in body["operations"]} == {"CREATE TABLE", "WRITE", "DELETE"}
 
 
-def test_a_range_that_there_is_none_of_is_refused(client_for, api):
+def test_an_unknown_range_is_refused(client_for, api):
     problem(client_for("viewer").get(f"{api}/timeline/?range=7y"), 422, "INVALID_REQUEST")
 
 
@@ -70,7 +70,7 @@ def test_rows_of_a_version_are_text_or_null(client_for, table, api):
     assert (body["rows"]["deleted"], body["rows_removed"]) == ("1000", "1000")
 
 
-def test_a_difference_tells_files_that_came_went_and_were_marked(client_for, table, api):
+def test_a_difference_lists_added_removed_and_marked_files(client_for, table, api):
     first, second = table.commits.get(version=1), table.commits.get(version=2)
     table.commits.filter(version__in=(1, 2)).update(files_added=1, files_mirrored=9)
     for commit, action, path in (

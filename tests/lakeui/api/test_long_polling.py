@@ -197,7 +197,7 @@ def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
 
 @pytest.mark.django_db  # a wait closes the connections that its thread has
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_a_database_that_goes_away_during_a_wait_ends_it_for_the_view_to_tell(error):
+def test_a_database_that_goes_away_during_a_wait_ends_it_and_the_view_reports_it(error):
     looks = []
 
     def is_away():

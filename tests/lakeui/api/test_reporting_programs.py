@@ -126,7 +126,7 @@ def test_a_token_that_was_revoked_loses_no_report(live_server, program, token, s
     assert kinds() == ["aborted", "resolved"]
 
 
-def test_one_batch_that_comes_several_times_at_once_is_kept_once(program, token):
+def test_a_batch_that_arrives_several_times_at_once_is_stored_once(program, token):
     body = json.dumps(batch(*program.resolve_events(), *program.abort_events(), dropped=3))
     gate = Barrier(AT_ONCE)
 

@@ -46,9 +46,7 @@ def places_without_a_body(admin):
 
 
 @pytest.mark.parametrize("field", ["dry_run", "version"])
-def test_an_action_that_takes_no_body_is_not_done_with_one(
-    client_for, table, schedule, job, conflict, field
-):
+def test_an_action_without_a_body_refuses_one(client_for, table, schedule, job, conflict, field):
     admin = client_for("admin")
     search = Discovery.objects.create(root="/lake", requested_at=timezone.now(), bound=1)
     values = {"name": "ops", "kind": AlertChannel.Kind.WEBHOOK}

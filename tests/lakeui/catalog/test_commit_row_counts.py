@@ -54,7 +54,7 @@ def test_files_that_come_with_a_vector_bring_their_live_rows_and_lose_none(mirro
     assert rows_of(restored) == RowCounts(9, None, 10)
 
 
-def test_a_replaced_table_and_files_deleted_whole_tell_the_rows_that_left(mirror):
+def test_a_replaced_table_and_files_deleted_whole_count_the_removed_rows(mirror):
     table = mirror(
         ("WRITE", [add("a.parquet", rows=10), add("b.parquet", rows=10)]),
         ("DELETE", [remove("a.parquet", stats=TEN)]),

@@ -148,7 +148,7 @@ def guest(orders):
 
 
 @pytest.mark.parametrize("columns", [(), ("order_id",), ("no_such_column",)])
-def test_a_key_tells_nothing_of_a_table_that_one_may_not_see(orders, salaries, guest, columns):
+def test_a_key_reveals_nothing_of_a_hidden_table(orders, salaries, guest, columns):
     def declare(other):
         asked = Key(
             kind="foreign", columns=("order_id",), references=other, referenced_columns=columns

@@ -34,7 +34,7 @@ def test_a_row_saved_without_having_been_asked_keeps_its_schema():
     assert Table.objects.get().schema == SCHEMA
 
 
-def test_a_schema_left_out_of_the_query_is_fetched_when_asked_for():
+def test_a_schema_left_out_of_the_query_is_fetched_on_use():
     make_table("t")
     row = Table.objects.defer("schema").get()
     assert "schema" not in row.__dict__

@@ -21,11 +21,11 @@ def test_a_line_that_changed_stands_after_its_old_form():
     ]  # fmt: skip
 
 
-def test_a_line_that_moved_came_and_went():
+def test_a_moved_line_is_removed_and_added():
     assert signs(["a", "b", "c"], ["c", "a", "b"]) == ["+c", " a", " b", "-c"]
 
 
-def test_fields_of_two_structs_are_not_taken_for_one_another():
+def test_fields_of_two_structs_are_distinguished():
     before = ["p struct", "  x int", "q struct", "  x int"]
     after = ["n struct", "  x int", *before[:2], "q struct", "  x long"]
     assert signs(before, after) == [

@@ -152,7 +152,7 @@ def test_refresh_of_an_unchanged_table_writes_only_the_time(lake):
     assert len(queries) == 2
 
 
-def test_a_batch_takes_the_same_queries_however_many_versions_it_holds(lake):
+def test_a_batch_takes_the_same_queries_for_any_number_of_versions(lake):
     new_table(lake / "orders")
     table = register_table(str(lake / "orders"))
     counts = []

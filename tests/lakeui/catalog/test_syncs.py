@@ -77,7 +77,7 @@ def test_an_unreadable_log_is_reported_by_the_table(lake, place):
 
 
 @pytest.mark.parametrize("ahead", [-1, 1], ids=["silent", "by a clock ahead"])
-def test_one_worker_reads_a_log_for_the_first_time_and_a_dead_ones_is_taken_over(place, ahead):
+def test_one_worker_first_reads_a_log_and_the_work_of_a_dead_one_is_taken_over(place, ahead):
     table = request_registration(str(place))
     assert claim_sync(table)
     assert not claim_sync(table)

@@ -234,7 +234,7 @@ def test_a_table_in_the_place_of_a_cached_one_is_read_again(table, lake):
     assert LiveFile.objects.filter(path="n4").exists()
 
 
-def test_a_held_table_in_whose_place_another_worker_mirrored_one_is_let_go(lake, monkeypatch):
+def test_a_cached_table_in_whose_place_another_worker_mirrored_one_is_dropped(lake, monkeypatch):
     new_table(lake / "t")
     append_commit(lake / "t", 1, [add("old")])
     table = register_table(str(lake / "t"))

@@ -55,7 +55,7 @@ def test_sums_since_a_moment_are_those_of_each_conflict_since(tables, hours):
     assert now_counted(since) == one_by_one(since)
 
 
-def test_a_table_taken_off_the_list_takes_its_conflicts_out_of_the_sums(tables):
+def test_unregistering_a_table_subtracts_its_conflicts_from_the_sums(tables):
     unregister_table(tables[0], None)
     assert 0 < sum(n for n, _, _ in now_counted(START).values()) == Conflict.objects.count()
     assert now_counted(START) == one_by_one(START)
@@ -73,7 +73,7 @@ def test_a_recount_mends_sums_of_rows_that_were_changed_by_hand(tables):
     }
 
 
-def test_one_who_sees_every_table_gets_the_same_sums_as_one_who_was_given_each(tables):
+def test_a_person_who_sees_every_table_gets_the_same_sums_as_one_with_a_role_on_each(tables):
     viewer, guest = person("viewer", "viewer"), person("guest")
     for table in tables:
         table.grants.create(user=guest, role=Role.VIEWER)

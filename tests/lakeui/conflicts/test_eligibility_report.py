@@ -189,7 +189,7 @@ def writes(table, *rows):
         )  # fmt: skip
 
 
-def test_writes_that_met_others_are_asked_for_their_conditions(table):
+def test_conditions_are_requested_for_writes_that_overlapped(table):
     writes(
         table,
         ("UPDATE", "order_id IN (SELECT id FROM b)", 1),

@@ -186,7 +186,7 @@ def test_a_recorded_verdict_is_shown_before_a_guess(table):
     assert (steps[0].verdict, steps[0].why) == ("resolved", "WRITE, resolved")
 
 
-def test_sums_are_of_one_writer_where_one_is_asked_for(table):
+def test_sums_are_of_the_requested_writer(table):
     for version in range(3, 60):
         commit(table, version, user_name=f"w{version % 25}")
     table.version = 59
@@ -247,7 +247,7 @@ def test_engines_are_called_as_people_call_them(engine, name):
         ({"rule": "domain_written"}, ""),
     ],
 )
-def test_where_two_writes_met_is_said_in_few_words(fields, words):
+def test_the_overlap_of_two_writes_is_described_in_few_words(fields, words):
     given = {"row_count": None, "file_count": 0} | fields
     assert overlap_place(Conflict(**given)) == words
 

@@ -306,7 +306,7 @@ def test_the_first_of_several_is_explained_and_the_others_counted():
     assert report.more == 1
 
 
-def test_one_conflict_told_twice_is_one():
+def test_a_conflict_reported_twice_is_one():
     text = spark("ConcurrentAppendException")
     assert parse_report(f"{text}\nCaused by: {text}").more == 0
 

@@ -37,5 +37,5 @@ MERGED = '[{"predicate":"s.x > t.x","actionType":"update"}]'
         ("COMPUTE STATS", {"x": 1}, "", ""),
     ],
 )
-def test_a_log_entry_is_said_as_far_as_it_tells(operation, parameters, where, said):
+def test_a_log_entry_is_described_as_far_as_recorded(operation, parameters, where, said):
     assert statement_text("t", operation, parameters, where) == said

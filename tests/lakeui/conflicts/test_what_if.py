@@ -146,7 +146,7 @@ def strictly(table, **info):
     return replayable(table, isolationLevel="Serializable", **info)
 
 
-def test_a_write_that_landed_at_the_level_asked_for_passes_there():
+def test_a_write_that_committed_at_the_requested_level_passes_there():
     table = strictly(make_table(), operation="MERGE")
     result = verdict(table, STRICT, row_level=True)
     assert (result.verdict, "committed at this level" in result.why) == (Verdict.PASSES, True)

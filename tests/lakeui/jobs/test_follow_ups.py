@@ -39,7 +39,7 @@ def test_an_operators_write_has_the_table_compacted_by_a_job_of_the_system(write
     assert write.events.filter(data__follow_up=str(job.pk)).exists()
 
 
-def test_one_that_waits_is_enough_and_one_that_runs_is_not(write, table):
+def test_one_waiting_follow_up_is_enough_but_a_running_one_is_not(write, table):
     ask = asks_for_follow_ups(write, table)
     ask(COMPACTION)
     ask(COMPACTION)
@@ -52,7 +52,7 @@ def test_one_that_waits_is_enough_and_one_that_runs_is_not(write, table):
     assert write.follow_ups.count() == 3
 
 
-def test_a_follow_up_that_could_not_be_asked_for_stands_in_the_log_of_the_write(write):
+def test_a_follow_up_that_could_not_be_requested_is_in_the_log_of_the_write(write):
     failed = FollowUp(COMPACTION, None, "LAKE_READ_ONLY", "Nothing may be written.")
     note_unasked(write, OperationResult(1, follow_up=failed))
     event = write.events.get(level="warning")

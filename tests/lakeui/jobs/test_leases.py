@@ -33,7 +33,7 @@ def expire(job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(lease_expires_at=past)
 
 
-def test_only_one_delivery_of_a_message_takes_the_job(job, lease):
+def test_only_one_delivery_of_a_message_claims_the_job(job, lease):
     assert leases.claim(job.pk, "spark@there") is None
     job.refresh_from_db()
     assert (job.state, job.worker, job.attempts) == (Job.State.RUNNING, "spark@here", 1)

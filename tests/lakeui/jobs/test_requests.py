@@ -192,7 +192,7 @@ def test_a_running_job_is_asked_to_stop(table, maintainer):
     assert cancel_job(job, maintainer).cancel_requested_at == job.cancel_requested_at
 
 
-def test_a_committing_job_goes_on_to_commit_when_it_is_asked_to_stop(table, maintainer):
+def test_a_committing_job_commits_although_it_is_asked_to_stop(table, maintainer):
     job = optimize(table, maintainer)
     Job.objects.filter(pk=job.pk).update(state=Job.State.COMMITTING)
     job = cancel_job(job, maintainer)

@@ -344,6 +344,6 @@ def test_words_for_a_step_say_how_far_apart_the_runs_are(step):
         assert bool(cron_in_words(cron)) is (apart in ({1}, {step}))
 
 
-def test_a_day_that_some_months_lack_is_said_to_be_one():
+def test_a_day_that_some_months_lack_is_described_as_such():
     assert cron_in_words("0 2 31 * *") == "on day 31 of each month that has one at 02:00 UTC"
     assert cron_in_words("0 2 28 * *") == "on day 28 of each month at 02:00 UTC"

@@ -95,7 +95,7 @@ def test_a_format_that_no_source_has_is_refused(home, operator, name):
         store_upload(SimpleUploadedFile(name, b"1"), operator)
 
 
-def test_the_files_of_one_person_fill_their_quota_and_nobody_elses(home, operator, settings):
+def test_a_persons_files_use_up_only_that_persons_quota(home, operator, settings):
     settings.UPLOAD_BYTES_PER_PERSON = 10
     first = store_upload(SimpleUploadedFile("a.csv", b"1" * 7), operator)
     for size in (4, 11):

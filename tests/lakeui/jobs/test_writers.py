@@ -82,7 +82,7 @@ def test_a_dry_run_tells_of_the_script_without_its_words(tables):
     assert told == ["script of sales.people"], "who sees people need not see orders"
 
 
-def test_a_forecast_meets_the_script_and_the_schedule_that_will_run_one(tables):
+def test_a_forecast_includes_the_running_script_and_the_schedule_of_one(tables):
     orders, people, returns = tables
     job = script(orders, state=Job.State.RUNNING)
     schedule = create_schedule(

@@ -88,7 +88,7 @@ def test_a_table_that_reads_files_of_the_demo_holds_it(demo, admin):
     assert Table.objects.filter(pk=source.pk).exists()
 
 
-def test_a_table_inside_one_of_the_demo_holds_it(demo, admin):
+def test_a_table_inside_one_of_the_demo_protects_it(demo, admin):
     outer = Path(Table.objects.get(name="sales.orders").uri)
     (outer / "_delta_log").mkdir()
     inner = outer / "mine"

@@ -38,7 +38,7 @@ def test_a_link_signs_in_once(client, user):
     ["x", "", "a:b:c", signing.dumps("forged", salt="other")],
     ids=["short", "empty", "three parts", "signed for something else"],
 )
-def test_a_token_that_is_not_ours_signs_nobody_in(user, token):
+def test_a_foreign_token_signs_nobody_in(user, token):
     assert redeem(token) is None
 
 

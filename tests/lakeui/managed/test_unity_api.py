@@ -296,7 +296,7 @@ def test_bodies_that_no_program_means_are_refused(client, body):
     assert response.json()["error_code"] == "INVALID_ARGUMENT"
 
 
-def test_rights_on_one_table_are_none_on_another(client):
+def test_rights_on_one_table_give_none_on_another(client):
     mine, other = client.create_table("mine"), client.create_table("other")
     for name, role in (("mine", Role.OPERATOR), ("other", Role.VIEWER)):
         row = ManagedTable.objects.get(name=name).mirror

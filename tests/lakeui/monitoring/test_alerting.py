@@ -432,7 +432,7 @@ def test_a_worker_that_dies_while_it_delivers_leaves_it_to_another(channel, webh
     assert len(webhook.bodies) == 1
 
 
-def test_a_try_that_may_take_long_is_not_made_by_another_worker_meanwhile(channel, settings):
+def test_a_slow_delivery_is_not_repeated_by_another_worker_meanwhile(channel, settings):
     settings.ALERT_TIMEOUT_SECONDS = 600
     send_test(channel, "ann", NOON)
     assert claim(channel.pk, NOON) is not None

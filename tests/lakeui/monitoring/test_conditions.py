@@ -172,7 +172,7 @@ def test_every_condition_has_a_case():
 
 
 @pytest.mark.parametrize("condition", list(Condition))
-def test_five_readers_tell_a_condition_alike_and_one_mute_silences_all(condition, client):
+def test_five_readers_agree_on_a_condition_and_one_mute_silences_all(condition, client):
     client.force_login(make_user("ann", is_superuser=True))
     now = timezone.now()
     CASES[condition](now)

@@ -163,7 +163,7 @@ def _knows_ann(_server, _session, _envelope, _mechanism, data):
 AUTH = {"authenticator": _knows_ann, "auth_require_tls": False}
 
 
-def test_a_mail_server_that_takes_messages_works_and_gets_none(settings):
+def test_the_check_of_a_mail_server_sends_no_message(settings):
     with run_mail_server(settings) as handler:
         assert mail_problem() == ""
     assert handler.kept == []

@@ -67,7 +67,7 @@ def test_an_index_finds_the_first_digits_of_a_transaction(owner, orders):
     assert "commit_by_txn" in plan
 
 
-def test_nobody_finds_columns_and_writers_of_tables_that_are_not_theirs(orders):
+def test_columns_and_writers_of_hidden_tables_are_not_found(orders):
     stranger = make_user("stranger")
     for text in ("zip", "gdpr", TXN):
         assert search(stranger, text).count == 0

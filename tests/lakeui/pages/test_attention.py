@@ -164,7 +164,7 @@ def test_small_files_say_when_they_were_packed_last(client_for):
     assert "80 of 100 files, last OPTIMIZE 11 d ago." in body_of(client_for("viewer"))
 
 
-def test_a_check_muted_for_one_table_still_tells_of_the_others(client_for):
+def test_a_check_muted_for_one_table_still_reports_the_others(client_for):
     first, second = (
         make_table(name, file_count=100, small_file_count=80) for name in ("web.a", "web.b")
     )
@@ -203,7 +203,7 @@ def test_a_check_muted_for_all_tells_nothing_until_then(client_for):
         ("owner", {"check": "small_files", "days": "7", "table": "99"}, 404),
     ],
 )
-def test_muting_takes_a_maintainer_and_a_check_there_is(client_for, who, posted, status):
+def test_muting_needs_a_maintainer_and_an_existing_check(client_for, who, posted, status):
     assert client_for(who).post("/attention/mute/", posted).status_code == status
     assert not Mute.objects.exists()
 

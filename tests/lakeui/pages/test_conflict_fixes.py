@@ -300,7 +300,7 @@ def test_huge_and_missing_numbers_read_as_sentences_too(lake):
     assert set_words(lake.conflict, None) == ()
 
 
-def test_rest_tells_the_ways_and_runs_one(client_for, conflict_of_job):
+def test_rest_lists_the_ways_and_runs_one(client_for, conflict_of_job):
     client = client_for("owner")
     address = f"/api/v1/conflicts/{conflict_of_job.pk}/rerun/"
     ways = client.get(address).json()["ways"]

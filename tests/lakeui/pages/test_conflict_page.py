@@ -275,7 +275,7 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(client_for, people, lak
     assert body.count('class="hit"') == 1
 
 
-def test_a_file_that_passed_is_named_only_where_it_cannot_be_taken_for_one_that_did_not():
+def test_a_passed_file_is_named_only_where_its_label_stands_apart():
     near, far = ("2026-01-01", "2026-01-02"), ("2026-01-01", "2026-06-01")
     for days, said in ((near, ["part-00001"]), (far, ["part-00001", "part-00002, passed"])):
         files = tuple(

@@ -65,7 +65,7 @@ def test_a_conflict_page_names_the_deciding_rule_and_links_its_exception(client_
     assert (told["subclass"] or "") == subclass
 
 
-def test_two_that_created_or_replaced_one_table_are_said_to(client_for, lake):
+def test_two_writes_that_created_or_replaced_one_table_are_described_as_such(client_for, lake):
     facts = {"rule": Rule.PROTOCOL_CHANGED, "exception": "ProtocolChangedException", "code": "DELTA_PROTOCOL_CHANGED", "row_count": None}  # fmt: skip
     created = make_conflict(lake.table, subclass="WRITE_TO_EMPTY_DIRECTORY", **facts)
     replaced = make_conflict(lake.table, subclass="", current_operation="CREATE OR REPLACE TABLE", winner_operation="CLONE", **facts)  # fmt: skip

@@ -108,7 +108,7 @@ def test_a_report_is_stored_with_its_reporters_additions(client_for, lake, text)
     assert (kept.table, kept.winning_version) == (lake.table, 2)
 
 
-def test_a_read_version_that_is_none_is_left_out(client_for, text):
+def test_an_invalid_read_version_is_left_out(client_for, text):
     client_for("operator").post(PATH, {"text": text, "step": "record", "read_version": "one"})
     assert Conflict.objects.get(kind="reported").read_version is None
 

@@ -21,7 +21,7 @@ def text_of(response):
     return b"".join(response.streaming_content).decode()
 
 
-def test_an_export_holds_every_row_that_matches_not_one_page(client_for, db):
+def test_an_export_contains_every_matching_row_and_not_one_page(client_for, db):
     for number in range(60):
         make_table(f"sales.t{number}")
     make_table("crm.customers")
@@ -225,7 +225,7 @@ def test_a_resolved_conflict_says_that_both_writes_committed(client_for, lake):
     ("text", "place"),
     [("sales.orders", "/tables/{table}/"), ("orders v2", "/tables/{table}/history/2/"), ("{job}", "/jobs/{job}/")],
 )  # fmt: skip
-def test_a_search_for_one_thing_goes_there(client_for, lake, text, place):
+def test_a_search_with_one_result_opens_it(client_for, lake, text, place):
     named = {"table": lake.table.pk, "job": lake.job.pk}
     response = client_for("viewer").get("/search/", {"q": text.format(**named)})
     assert response.status_code == 302

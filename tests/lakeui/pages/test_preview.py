@@ -142,7 +142,7 @@ def test_a_statement_that_reads_leads_to_the_page_with_its_answer(client_for, la
     )
 
 
-def test_no_link_leads_to_a_table_that_is_not_theirs_or_not_there(client_for, lake):
+def test_no_link_leads_to_a_hidden_or_missing_table(client_for, lake):
     sql = "SELECT * FROM another.one"
     response = client_for("owner").get("/jobs/new/", {"table": lake.table.pk, "sql": sql})
     assert "it only reads, and jobs write" in response.text
@@ -170,7 +170,7 @@ def test_columns_are_chosen_and_the_page_sorts_the_rows_read(client_for, lake, a
     assert 'aria-sort="descending"' in client.get(f"{page}&sort=-id").text
 
 
-def test_the_profile_of_a_column_is_asked_for_beside_the_rows(client_for, lake, address):
+def test_the_profile_of_a_column_is_requested_beside_the_rows(client_for, lake, address):
     client = client_for("viewer")
     columns = [{"name": "id", "type": "long"}]
     _create_preview(lake, read_at=timezone.now(), columns=columns, rows=[["41"]])

@@ -32,7 +32,7 @@ def test_columns_of_a_range_are_its_hours_or_its_days_in_utc():
     assert RANGES["30d"].columns(now)[-1] == datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def test_a_conflict_of_the_range_counts_in_every_panel_and_an_older_one_in_none(client_for):
+def test_a_conflict_within_the_range_counts_in_every_panel_and_an_older_one_in_none(client_for):
     table, client = make_table(), client_for("owner")
     now = timezone.now()
     make_conflict(table, occurred_at=now - timedelta(days=3), wasted_ms=5_000)

@@ -180,7 +180,7 @@ def test_a_version_that_vacuum_took_files_from_is_still_linked(client_for, lake,
     assert client_for("viewer").get(address).status_code == 200
 
 
-def test_a_column_called_as_ours_is_exported_beside_ours(client_for, lake, address):
+def test_a_column_named_like_an_added_one_is_exported_beside_it(client_for, lake, address):
     create_comparison(
         lake, columns=[COLUMNS[0], {"name": "_change", "type": "string"}], rows=ROWS[1:]
     )

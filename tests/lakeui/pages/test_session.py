@@ -79,7 +79,7 @@ def test_behind_a_proxy_the_address_that_it_vouches_for_is_paused_alone(settings
     assert other.status_code == 302
 
 
-def test_people_who_sign_in_from_one_address_use_up_none_of_its_tries():
+def test_successful_sign_ins_from_one_address_use_up_none_of_its_tries():
     for _ in range(TRIES_OF_AN_ADDRESS + 5):
         assert Client().post("/login/", RIGHT).status_code == 302
 

@@ -17,7 +17,7 @@ from lakeui.pages.templatetags.lake import short_condition, short_text
         ("note = 'open", "note = 'open"),
     ],
 )
-def test_backticks_and_numbers_that_nobody_typed_are_left_out(recorded, shown):
+def test_untyped_backticks_and_numbers_are_left_out(recorded, shown):
     assert plain_condition(recorded) == shown
 
 

@@ -112,7 +112,7 @@ def test_many_stages_are_cut_and_it_is_said(client_for, lake, attempt):
     assert body.count('class="gantt-step"') == 60
 
 
-def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(client_for, lake, attempt):
+def test_the_bar_of_a_running_stage_ends_now_and_a_waiting_one_has_none(client_for, lake, attempt):
     Job.objects.filter(pk=lake.job.pk).update(state=Job.State.RUNNING, finished_at=None)
     JobAttempt.objects.filter(pk=attempt.pk).update(finished_at=None, outcome="running")
     waits = SparkStage(9, status="pending", tasks=5)
@@ -126,7 +126,7 @@ def test_a_stage_that_runs_takes_until_now_and_one_that_waits_has_no_bar(client_
     assert (waiting.stage.stage_id, waiting.is_open, waiting.took_ms) == (9, False, None)
 
 
-def test_the_timeline_names_the_start_of_spark_and_counts_one_task_as_one(
+def test_the_timeline_names_the_start_of_spark_and_counts_one_task_in_the_singular(
     client_for, lake, attempt
 ):
     earlier = attempt.started_at - timedelta(seconds=20)
@@ -187,7 +187,7 @@ def test_nobody_is_led_where_spark_does_not_serve_its_pages(client_for, lake, at
     assert "Spark UI" not in page(client, lake).content.decode()
 
 
-def test_an_address_by_setting_holds_for_good_and_takes_the_application(
+def test_an_address_from_the_settings_is_permanent_and_contains_the_application(
     client_for, lake, attempt, settings
 ):
     settings.SPARK_UI_URL = "https://spark.example.org/history/{application}/"

@@ -41,7 +41,7 @@ def check_refusal(client, response, code, words, status=403):
     return page
 
 
-def test_the_sign_in_page_offers_the_provider_where_there_is_one(client, provider, settings):
+def test_the_sign_in_page_offers_a_configured_provider(client, provider, settings):
     page = client.get("/login/?next=/jobs/").content.decode()
     assert 'href="/sign-on/?next=%2Fjobs%2F">Sign in with Example' in page
     settings.OIDC_ISSUER = ""
@@ -211,7 +211,7 @@ def test_an_answer_of_another_issuer_is_refused(client, provider):
     ],
     ids=["another name", "no keys", "an error", "another shape"],
 )
-def test_a_provider_that_does_not_answer_as_one_lets_nobody_in(client, provider, spoil, words):
+def test_a_provider_with_invalid_answers_admits_nobody(client, provider, spoil, words):
     spoil(provider)
     page = client.get("/sign-on/")
     check_refusal(client, page, "LAKE_SIGN_ON_UNAVAILABLE", words, 503)
@@ -289,7 +289,7 @@ def test_a_person_who_left_every_group_loses_the_role_for_tokens_too(client, com
     assert role_of(User.objects.get(username="ada")) is None
 
 
-def test_a_name_that_is_taken_here_is_not_taken_over(client, come, provider, capsys):
+def test_an_existing_local_name_is_not_taken_over(client, come, provider, capsys):
     ada = person("Ada", "admin")
     check_refusal(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ada")
     assert not LinkedIdentity.objects.exists()
@@ -357,7 +357,7 @@ def test_a_name_that_no_account_can_have_is_refused(client, come, provider):
     assert "<script>" not in page.replace("</script>", "").split("<body>")[1]
 
 
-def test_signing_out_here_leads_to_signing_out_there(client, come, provider):
+def test_signing_out_here_leads_to_signing_out_at_the_provider(client, come, provider):
     come()
     page = client.post("/logout/").content.decode()
     assert session_user(client) is None
