@@ -145,7 +145,7 @@ def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
     expect(page.get_by_role("heading", name=re.compile("^Eligible"))).to_be_visible()
 
 
-def test_a_level_is_changed_once_it_is_seen_who_would_lose(keyboard):
+def test_a_level_is_changed_once_the_losing_writes_are_shown(keyboard):
     page = keyboard.page
     open_tab(keyboard, "sales.orders", "What if")
     expect(page.get_by_role("heading", name="All four settings")).to_be_visible()

@@ -29,7 +29,7 @@ DELETE = "DELETE FROM sales.orders"
 SLOW = {"offline": False, "latency": 300, "downloadThroughput": -1, "uploadThroughput": -1}
 
 
-def test_a_slow_answer_takes_away_nothing_that_is_typed(overview_page, story):
+def test_a_slow_answer_removes_no_typed_text(overview_page, story):
     page = overview_page
     page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", SLOW)
     page.goto(f"/jobs/new/?table={story.orders.pk}")

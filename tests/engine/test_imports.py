@@ -52,8 +52,8 @@ for name in ("engine.spark.session", "engine.operations.run", "engine.delta"):
     assert all("pip install 'lakeui[spark]'" in message for message in messages)
 
 
-def test_nobody_loads_pandas_who_opens_no_frame():
-    """Which Arrow does as it takes its first value of Python: half as much time and memory again."""
+def test_pandas_is_loaded_only_for_frames():
+    """Arrow would load pandas at its first Python value, which takes half as much time and memory again."""
     code = "import lakeui.asgi, lakeui.urls, engine.table, sys; print('pandas' in sys.modules)"
     ended = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

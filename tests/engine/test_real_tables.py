@@ -103,7 +103,7 @@ def test_an_earlier_version_reads_right(expected, place, content_hash):
 
 
 @pytest.mark.parametrize("expected", tables_of("error"))
-def test_a_table_that_is_none_is_refused_with_its_reason(expected, place):
+def test_an_invalid_table_is_refused_with_its_reason(expected, place):
     with pytest.raises(EngineError) as caught:
         DeltaTable.open(place)
     kind, _, what = expected["expect_error"].partition(":")

@@ -156,7 +156,7 @@ def test_a_command_on_spark_is_logged_and_conflicts_as_its_operation_says(tmp_pa
         _check(text, tmp_path, spark)
 
 
-def test_a_property_that_is_a_constraint_reads_the_table_and_finds_no_row(tmp_path):
+def test_a_constraint_set_as_a_property_reads_the_table_and_finds_no_row(tmp_path):
     text = "ALTER TABLE t SET TBLPROPERTIES ('delta.constraints.named' = 'id < 9')"
     _check(text, tmp_path, None, rows=False)
 

@@ -7,7 +7,7 @@ VECTOR = DeletionVectorDescriptor("u", "abc", 34, 2, 1)
 
 
 @pytest.mark.parametrize("vector", [None, VECTOR])
-def test_tags_say_where_rows_went_and_are_read_back(vector):
+def test_tags_record_where_rows_moved_and_are_read_back(vector):
     info = CompactionInfo(target="part%20a", offset=7, row_count=10, deletion_vector=vector)
     remove = RemoveFile(path="a", data_change=False, tags=info.tags())
     assert CompactionInfo.from_remove(remove) == info

@@ -211,7 +211,7 @@ def test_a_dropped_name_can_be_used_again_by_another_table(catalog, table):
         append(table, "b")
 
 
-def test_a_file_that_is_no_catalog_is_an_error_of_the_catalog(tmp_path):
+def test_a_file_that_is_no_catalog_raises_an_error_of_the_catalog(tmp_path):
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be read as one" * 99)
     for path in (tmp_path / "notes.txt", tmp_path / "missing" / "catalog.db"):
         with pytest.raises(CatalogError):

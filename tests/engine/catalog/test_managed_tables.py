@@ -244,7 +244,7 @@ class RepeatedWrite:
             raise FileExistsAlreadyError(path)
 
 
-def test_a_staged_file_whose_write_was_repeated_is_the_one_that_is_proposed(model):
+def test_a_staged_file_whose_write_was_repeated_is_the_proposed_one(model):
     table = _new(model)
     table.store.files = RepeatedWrite(table.store.files)
     append(table, "a")
@@ -322,7 +322,7 @@ class Tomorrow:
     def pause(self, seconds: float) -> None: ...
 
 
-def test_a_catalog_that_is_full_is_made_room_in():
+def test_commits_are_published_when_a_catalog_is_full():
     model = ModelCatalog(unpublished=2)
     table = _new(model)
     for number in range(1, 12):
@@ -407,7 +407,7 @@ def test_a_rejected_commit_is_distinguished_from_a_published_one_that_the_catalo
     assert staged == {commit.file_name for commit in ratified}
 
 
-def test_a_table_that_is_dropped_is_gone_for_its_writers(model):
+def test_a_dropped_table_is_missing_for_its_writers(model):
     table = _new(model)
     append(table, "a")
     txn = table.start_transaction()

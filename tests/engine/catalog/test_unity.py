@@ -219,9 +219,7 @@ def test_threads_share_a_catalog(server, catalog):
     assert table.version() == table.snapshot().file_count == 20
 
 
-def test_a_throttled_request_is_sent_again_after_the_pause_that_the_server_asks_for(
-    server, catalog
-):
+def test_a_throttled_request_is_sent_again_after_the_requested_pause(server, catalog):
     table, clock = DeltaTable.create(NAME, SCHEMA, catalog=catalog), catalog._server._clock
     answers = ["429 7", "429 9999"]
     server.weather = lambda *_: answers.pop(0) if answers else None

@@ -70,7 +70,7 @@ def test_a_value_may_be_another_for_each_row():
     ("target", "source"),
     [("t", "t AS s"), ("db.t", "db.T AS s"), ("t", "(SELECT * FROM t WHERE id < 3) AS s")],
 )
-def test_of_a_table_that_is_merged_into_itself_the_target_has_the_name(target, source):
+def test_in_a_merge_of_a_table_into_itself_the_target_has_the_name(target, source):
     text = (
         f"MERGE INTO {target} USING {source} ON t.id = s.id WHEN MATCHED AND t.v = 'a' THEN DELETE"
     )

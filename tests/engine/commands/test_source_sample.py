@@ -95,7 +95,7 @@ def test_a_line_of_too_few_values_keeps_its_place(look):
     assert "1 values where 2" in sample.rows[1].problem
 
 
-def test_json_takes_the_types_of_all_its_lines(look):
+def test_json_columns_have_the_common_types_of_all_lines(look):
     lines = b'{"a": 1, "b": {"c": [1, 2.5]}}\n{"a": 2.5, "d": true, "b": {"e": "x"}}\nnot json\n'
     sample = look("rows.json", lines)
     assert types_of(sample) == {

@@ -29,7 +29,7 @@ def test_a_statement_and_its_command_say_the_same(text, kind, said):
         assert command.statement() == said
 
 
-def test_every_kind_can_be_said():
+def test_every_kind_has_a_statement():
     assert {kind for _, kind, _ in UNDERSTOOD} == set(COMMANDS)
 
 
@@ -120,7 +120,7 @@ def test_the_tables_that_values_read_are_named():
     assert merge.tables_read() == ("s", "a", "b")
 
 
-def test_a_name_with_hyphens_is_asked_for_in_backticks():
+def test_a_name_with_hyphens_must_be_in_backticks():
     for text, name in (
         ("ALTER TABLE table-name SET TBLPROPERTIES ('a' = 'b')", "table-name"),
         ("DELETE FROM a.my-table-2 WHERE x = 1", "a.my-table-2"),

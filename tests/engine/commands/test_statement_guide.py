@@ -46,7 +46,7 @@ def test_the_guide_names_every_function_and_no_other():
         ("my_udf(b) = 'X'", "docs/sql.md lists the functions"),
     ],
 )
-def test_a_function_that_is_not_there_leads_to_those_that_are(condition, remedy):
+def test_an_unknown_function_suggests_known_ones(condition, remedy):
     with pytest.raises(ExpressionError, match="is not allowed") as caught:
         parse_condition(condition, StructType((StructField("b", STRING),)))
     assert caught.value.remedy.startswith(remedy)

@@ -66,7 +66,7 @@ def test_files_decide_nothing_while_nothing_is_staged():
     assert isinstance(pair.find_early(staged=True), ConflictError)
 
 
-def test_nothing_is_found_where_nobody_else_commits_and_in_its_own_commit():
+def test_nothing_is_found_without_other_commits_or_in_its_own_commit():
     pair = Pair.open(
         _build_setting("deletion vectors"),
         (StatementKind.DELETE, SAME_ROW),

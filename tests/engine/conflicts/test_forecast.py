@@ -223,7 +223,7 @@ def test_a_forecast_names_the_obstacle_to_row_level_resolution():
     )
 
 
-def test_a_compaction_that_does_not_say_where_rows_went_cannot_be_followed():
+def test_a_compaction_without_records_of_moved_rows_cannot_be_followed():
     mine = ForecastSide(kind=StatementKind.DELETE)
     foreign = ForecastSide(kind=StatementKind.OPTIMIZE, traced=False)
     assert forecast(PLAIN, mine, foreign).verdict is Verdict.SAME_FILES
@@ -246,7 +246,7 @@ def test_any_change_of_schema_properties_or_protocol_stops_every_write(change):
         assert forecast(PLAIN, ForecastSide(kind=kind), winner).verdict is Verdict.ALWAYS
 
 
-def test_tables_with_identity_columns_take_no_two_inserts_at_once():
+def test_tables_with_identity_columns_refuse_concurrent_inserts():
     identity = TableSetting(RELAXED, vectors=True, identity=True)
     insert, delete = (
         ForecastSide(kind=StatementKind.INSERT),

@@ -340,7 +340,7 @@ def test_rows_that_a_smaller_deletion_vector_brings_back_are_new_rows(info: tupl
         txn.commit("DELETE")
 
 
-def test_a_compaction_never_covers_rows_that_came_back():
+def test_a_compaction_never_covers_restored_rows():
     table, plain, _, large = _create_masked_table()
     txn = DeltaTable.open(table.uri).start_transaction()
     foreign(table, removal_of(large), plain)

@@ -281,7 +281,7 @@ def test_a_write_to_an_empty_directory_is_advised_to_create_the_table_first():
     assert shown == [K.CREATE_FIRST, K.RETRY]
 
 
-def test_only_the_partition_columns_without_a_value_are_asked_for():
+def test_only_the_partition_columns_without_a_value_are_suggested():
     facts = FILES | {"table": PARTITIONED, "pinned_columns": frozenset({"day"})}
     text = texts(K.PARTITION_PREDICATE, **facts)
     assert "`country = '…'`" in text
@@ -449,7 +449,7 @@ def test_the_loser_of_a_race_for_a_new_table_is_advised_to_create_it_first():
         ("MERGE", "part IN ('a', 'b')", False),
     ],
 )
-def test_a_statement_that_names_its_partition_is_not_told_to(
+def test_a_statement_that_names_its_partition_is_not_advised_to(
     operation: str, condition: str, is_told: bool
 ):
     """The bounds of a source narrow the read of a MERGE; literals narrow it more, unless they are equal."""

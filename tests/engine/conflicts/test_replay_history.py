@@ -94,7 +94,7 @@ def test_the_version_of_a_write_that_passed_an_append_over_is_out_of_order():
     assert not list(find_passed_over([APPEND, DELETE_B], TABLE))
 
 
-def test_a_write_is_certain_only_where_the_log_tells_all_that_it_read():
+def test_a_write_is_certain_only_where_the_log_records_all_its_reads():
     """A write that may have read more counts as a read of everything: then "passes" is certain."""
     tagged = {READS_PREDICATE_ONLY: "true"}
     for operation, predicate, tags, certain in (

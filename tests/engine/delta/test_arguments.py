@@ -103,7 +103,7 @@ def test_the_builder_of_a_table_refuses_other_types(builder, call, arguments):
         getattr(builder, call)(*arguments)
 
 
-def test_numbers_of_an_identity_column_must_move_and_stand_alone(builder):
+def test_numbers_of_an_identity_column_must_change_and_be_its_only_default(builder):
     with pytest.raises(ValueError, match="step to be non-zero"):
         builder.addColumn("i", "bigint", generatedAlwaysAs=IdentityGenerator(1, 0))
     with pytest.raises(ValueError, match="cannot both be set"):

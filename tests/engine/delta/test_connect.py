@@ -108,7 +108,7 @@ def test_bounds_of_files_rule_out_no_not_a_number(results):
     assert results["NaN"] == [1, 1, 1, 2, 3, 1]
 
 
-def test_a_column_that_is_mapped_by_id_is_filtered_as_itself(results):
+def test_a_column_mapped_by_id_is_filtered_as_itself(results):
     refusal, rows = results["by id"]
     assert "spark.sql.parquet.fieldId.read.enabled to true" in refusal
     assert rows == [[30]]

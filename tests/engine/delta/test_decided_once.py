@@ -68,7 +68,7 @@ def test_a_random_source_is_read_once_for_conditions_rows_and_the_change_feed(sp
 
 
 @pytest.mark.parametrize("vectorized", one_in(2, [True, False]))
-def test_functions_are_asked_once_for_each_row_of_a_merge(spark, make, calls, vectorized):
+def test_functions_are_called_once_for_each_row_of_a_merge(spark, make, calls, vectorized):
     table = make(enableChangeDataFeed="true")
     of_source, source_calls = calls(lambda value: value * 10, "bigint", vectorized)
     of_pairs, pair_calls = calls(lambda value: value > 1, "boolean", vectorized)
@@ -86,7 +86,7 @@ def test_functions_are_asked_once_for_each_row_of_a_merge(spark, make, calls, ve
 
 
 @pytest.mark.parametrize("vectorized", one_in(2, [True, False]))
-def test_functions_are_asked_once_for_each_row_of_an_update(make, calls, vectorized):
+def test_functions_are_called_once_for_each_row_of_an_update(make, calls, vectorized):
     table = make(enableChangeDataFeed="true")
     picks, pick_calls = calls(lambda value: value > 2, "boolean", vectorized)
     adds, add_calls = calls(lambda value: value + 1, "bigint", vectorized)

@@ -109,7 +109,7 @@ def test_inserts_of_all_forms(lake, orders):
     assert rows(lake, "TABLE days") == [(8, "sun")]
 
 
-def test_with_stands_before_delete_update_and_merge(lake, orders):
+def test_with_may_precede_delete_update_and_merge(lake, orders):
     lake.sql("CREATE OR REPLACE TEMP VIEW late AS SELECT 9 AS id, 'view' AS item")
     for text, left in (
         ("WITH c AS (SELECT max(id) AS m FROM orders) DELETE FROM orders WHERE id = (SELECT m FROM c)",
@@ -360,7 +360,7 @@ def test_statements_about_no_delta_table_are_run_by_spark(lake, spark, orders):
     assert rows(lake.newSession(), "SHOW TBLPROPERTIES shop.orders ('team')")[0][0] == "team"
 
 
-def test_delta_spark_is_not_taken_over_unasked(spark):
+def test_delta_spark_is_not_replaced_unless_requested(spark):
     assert not has_delta_spark(spark)
     session = spark.newSession()
     session.conf.set(

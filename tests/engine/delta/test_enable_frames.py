@@ -310,7 +310,7 @@ def test_the_history_has_the_condition_of_optimize_as_spark_prints_it(lake, days
         assert history.first().operationParameters["predicate"] == """["('day = mon)"]"""
 
 
-def test_a_stream_of_changes_goes_on_where_it_was(lake, days, tmp_path):
+def test_a_stream_of_changes_continues_where_it_was(lake, days, tmp_path):
     days.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable("changing")
     copy = str(tmp_path / "changes")
 

@@ -74,7 +74,7 @@ def test_a_new_name_at_a_location_keeps_its_rows(lake, place, statement):
     assert _version(lake, place) == 0
 
 
-def test_create_or_replace_by_path_keeps_the_rows_of_a_table_that_is_there(lake, place):
+def test_create_or_replace_by_path_keeps_the_rows_of_an_existing_table(lake, place):
     for definition, code in DEFINITIONS.items():
         statement = f"CREATE OR REPLACE TABLE delta.`{place}` {definition}"
         assert (definition, _code(lambda: lake.sql(statement))) == (definition, code)  # noqa: B023
@@ -83,7 +83,7 @@ def test_create_or_replace_by_path_keeps_the_rows_of_a_table_that_is_there(lake,
     assert _rows(lake, place) == KEPT
 
 
-def test_a_builder_keeps_the_rows_of_a_table_that_is_there(lake, place):
+def test_a_builder_keeps_the_rows_of_an_existing_table(lake, place):
     def build(*columns, name=""):
         builder = DeltaTable.createOrReplace(lake).location(place)
         builder = builder.tableName(name) if name else builder

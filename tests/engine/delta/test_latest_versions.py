@@ -105,7 +105,7 @@ def test_frames_that_spark_caches_stay_cached(lake, place):
     assert frame.count() == 2
 
 
-def test_a_version_that_was_asked_for_stays(lake, place):
+def test_a_requested_version_stays(lake, place):
     by_option = lake.read.format("delta").option("versionAsOf", 0).load(place)
     by_sql = lake.sql(f"SELECT n FROM delta.`{place}` VERSION AS OF 0")
     append(lake, place, 2)

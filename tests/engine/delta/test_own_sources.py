@@ -72,7 +72,7 @@ def test_a_read_of_the_data_source_does_not_say_its_version(spark, make):
     assert rows_of(table.toDF())[0] == ("a", 100)
 
 
-def test_rows_of_a_version_that_was_asked_for_can_be_brought_back(spark, make):
+def test_rows_of_a_requested_version_can_be_restored(spark, make):
     table = make()
     register(spark)
     table.update("key = 'a'", {"value": "100"})

@@ -230,7 +230,7 @@ def write_stream(writer, place, name, table="", **options):
     assert query.awaitTermination(120)
 
 
-def test_a_stream_to_a_name_takes_its_place_from_an_option(lake, tmp_path):
+def test_a_stream_to_a_name_reads_its_place_from_an_option(lake, tmp_path):
     lake.range(3).write.format("delta").save(str(tmp_path / "rows"))
     stream = lake.readStream.format("delta").load(str(tmp_path / "rows"))
     place = str(tmp_path / "placed")
@@ -281,7 +281,7 @@ def test_the_jvm_s_session_of_a_batch_runs_statements_of_the_engine(lake, tmp_pa
     assert versions == [lake.version]
 
 
-def test_a_stream_goes_on_from_a_checkpoint_of_delta_spark(lake, tmp_path):
+def test_a_stream_continues_from_a_checkpoint_of_delta_spark(lake, tmp_path):
     place, copy, checkpoint = (str(tmp_path / name) for name in ("rows", "copy", "checkpoint"))
 
     def add_rows(first):

@@ -199,7 +199,7 @@ def test_a_statement_text_that_fails_to_build_fails_no_write(table, reports, cap
     assert "could not be determined" in caplog.text
 
 
-def test_an_event_that_is_no_json_keeps_no_other_back(spool, caplog):
+def test_an_event_that_is_no_json_delays_no_other(spool, caplog):
     box = outbox_to(NOBODY, spool)
     box.put(event(1, wasted_bytes=float("nan")))
     box.put(event(2))
@@ -324,7 +324,7 @@ def test_a_full_disk_keeps_no_half_of_a_batch(tmp_path):
     assert [len(path.read_bytes()) for path in (tmp_path / "spool").iterdir()] == [50]
 
 
-def test_a_full_queue_drops_the_oldest_and_tells_the_dashboard(spool, caplog):
+def test_a_full_queue_drops_the_oldest_and_informs_the_dashboard(spool, caplog):
     with desk(answers_at_once=False) as dashboard, caplog.at_level(logging.WARNING):
         box = outbox_to(dashboard.url, spool, gather_s=0.0, queue_events=3)
         box.put(event(0))
@@ -338,7 +338,7 @@ def test_a_full_queue_drops_the_oldest_and_tells_the_dashboard(spool, caplog):
     assert "4 reports of transactions were dropped" in caplog.text
 
 
-def test_an_event_that_nobody_takes_stops_no_other(spool, caplog):
+def test_a_refused_event_stops_no_other(spool, caplog):
     fault = {"code": "INVALID_REQUEST", "detail": "no", "errors": [{"code": "invalid"}]}
     with desk(answers_at_once=False) as dashboard, caplog.at_level(logging.WARNING):
         box = outbox_to(dashboard.url, spool, gather_s=0.0)
@@ -394,7 +394,7 @@ def test_no_password_of_a_location_leaves_the_program():
     assert azure["table"] in sent
 
 
-def test_a_refusal_is_said_with_its_way_out(spool, caplog):
+def test_a_refusal_is_logged_with_its_remedy(spool, caplog):
     refused = {"index": 0, "field": "table", "message": "No table t.", "remedy": "Register it."}
     with desk() as dashboard, caplog.at_level(logging.WARNING):
         dashboard.answers = [(200, {"refused": [refused]})]
@@ -415,7 +415,7 @@ def test_a_report_that_fails_fails_no_write(table, caplog):
     assert "could not be reported" in caplog.text
 
 
-def test_texts_that_no_database_takes_are_mended_before_they_go(spool):
+def test_texts_that_no_database_accepts_are_cleaned_before_sending(spool):
     with desk() as dashboard:
         box = outbox_to(dashboard.url, spool)
         box.put(event(1, statement="a\0b\ud800c", table="t" * 9000))
@@ -566,7 +566,7 @@ class TestSettings:
         assert raised.value.field == field
         assert raised.value.remedy
 
-    def test_an_unusable_environment_is_said_and_fails_nothing(self):
+    def test_an_unusable_environment_is_logged_and_fails_nothing(self):
         program = (
             "import logging; logging.basicConfig()\n"
             "from engine.delta import reporting\n"

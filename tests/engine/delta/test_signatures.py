@@ -131,7 +131,7 @@ def test_every_method_returns_the_same_type_as_in_delta_spark(name):
             assert getattr(annotation, "__name__", str(annotation)) == kind, method
 
 
-def test_an_identity_column_begins_at_1_and_goes_up_by_1():
+def test_an_identity_column_begins_at_1_and_rises_by_1():
     assert vars(tables.IdentityGenerator()) == {"start": 1, "step": 1}
     assert vars(tables.IdentityGenerator(5, -2)) == {"start": 5, "step": -2}
 

@@ -100,7 +100,7 @@ def test_times_inside_values_are_cast_in_an_update_too(session, make):
     assert _read_stored(session, "struct(deep.a, unix_micros(deep.at) AS at)") == (1, NEW_YEAR)
 
 
-def test_a_merge_asks_for_the_cast_of_times_inside_values(session, make):
+def test_a_merge_requires_a_cast_of_times_inside_values(session, make):
     target = DeltaTable.forPath(session, make("id INT, deep STRUCT<at: TIMESTAMP>"))
     source = session.sql(f"SELECT 1 AS id, named_struct('at', '{TEXT}') AS deep")
     merge = target.alias("t").merge(source.alias("s"), "t.id = s.id").whenNotMatchedInsertAll()

@@ -130,7 +130,7 @@ def test_a_table_without_rows_or_columns_still_has_a_value():
     assert evaluate_arrow(condition, TABLE.select(["d"])).to_pylist() == [None] * 3
 
 
-def test_other_arrow_types_of_the_same_values_are_taken():
+def test_other_arrow_types_of_the_same_values_are_accepted():
     schema = pa.schema(
         [
             ("s", pa.dictionary(pa.int32(), pa.string())),

@@ -51,7 +51,7 @@ def test_the_name_of_one_table_means_no_other_one():
     assert Scope((alone,)).resolve(["t", "a"]).relation == "target"
 
 
-def test_a_database_before_a_table_comes_before_a_struct_column():
+def test_a_database_before_a_table_takes_precedence_over_a_struct_column():
     fields = (*SOURCE.fields, StructField("db", StructType((StructField("s", SOURCE),))))
     catalog = ("main", "db")
     scope = Scope(

@@ -117,13 +117,13 @@ def test_neither_statistics_nor_arrow_decide_conditions_that_only_spark_evaluate
         evaluate_arrow(tree, rows)
 
 
-def test_the_columns_of_a_lambda_are_read_and_its_names_are_none():
+def test_the_columns_of_a_lambda_are_read_and_its_names_are_not():
     tree = parse_condition("exists(arr, s -> s > id + v0)", SCHEMA)
     assert columns_of(tree) == {("arr",), ("id",), ("v0",)}
     assert possible(tree, lambda _: UNKNOWN) == ANY
 
 
-def test_queries_take_lambdas_and_no_aggregate_in_them():
+def test_queries_accept_lambdas_without_aggregates():
     def tables(_name, _version):
         return SCHEMA
 

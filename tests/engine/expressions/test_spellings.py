@@ -92,7 +92,7 @@ def test_a_column_uses_the_name_of_one_before_it_unless_the_table_has_that_name(
         "SELECT row_number() OVER (ORDER BY id) AS n, n + 1 AS more FROM t",
     ],
 )
-def test_a_name_that_would_mean_two_values_is_none(query):
+def test_an_ambiguous_name_is_refused(query):
     with pytest.raises(ExpressionError, match=r"no column|ambiguous"):
         _columns(query)
 
@@ -106,7 +106,7 @@ def test_a_name_that_would_mean_two_values_is_none(query):
         "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
     ],
 )
-def test_a_window_takes_a_frame(frame):
+def test_a_window_accepts_a_frame(frame):
     assert _columns(f"SELECT sum(id) OVER (ORDER BY id {frame}) AS n FROM t")
 
 
@@ -121,6 +121,6 @@ def test_a_window_takes_a_frame(frame):
         "ROWS",
     ],
 )
-def test_a_frame_that_is_none_is_refused(frame):
+def test_an_invalid_frame_is_refused(frame):
     with pytest.raises(ExpressionError):
         _columns(f"SELECT sum(id) OVER (ORDER BY id {frame}) AS n FROM t")

@@ -135,7 +135,7 @@ def test_hostile_conditions_are_refused_where_subqueries_are_allowed():
     assert list_accepted(HOSTILE, _tree) == []
 
 
-def test_only_commands_that_say_so_take_subqueries():
+def test_only_commands_that_declare_it_accept_subqueries():
     text = "l IN (SELECT i FROM other)"
     assert has_subquery(Delete(text).condition(SCHEMA, tables=_tables))
     assert has_subquery(Delete(text).condition(SCHEMA))

@@ -215,7 +215,7 @@ def test_damage_that_prevents_reading_is_refused_by_name(store: MemoryStore, nam
 
 
 @pytest.mark.parametrize("ms", [2**62, -(2**62)])
-def test_a_commit_at_a_time_that_no_calendar_has_is_refused_where_its_time_is_asked(
+def test_a_commit_at_an_impossible_time_is_refused_where_its_time_is_needed(
     store: MemoryStore, ms: int
 ):
     enabled = metadata(configuration={"delta.enableInCommitTimestamps": "true"})
@@ -283,7 +283,7 @@ def test_a_damaged_deletion_vector_is_refused_and_a_sound_one_applied(
         read(store)
 
 
-def test_changes_of_a_removed_file_are_read_where_its_partition_was_never_told(
+def test_changes_of_a_removed_file_are_read_where_its_partition_was_never_recorded(
     store: MemoryStore,
 ):
     write_commit(store, 3, metadata(configuration={"delta.enableChangeDataFeed": "true"}))

@@ -129,7 +129,7 @@ def test_an_operation_whose_process_is_killed_happens_completely_or_not_at_all(
 
 
 @pytest.mark.timeout(1800)
-def test_a_writer_of_a_managed_table_that_is_killed_lands_once_and_leaves_no_gap(
+def test_a_killed_writer_of_a_managed_table_commits_once_and_leaves_no_gap(
     undertaker: Undertaker, tmp_path: Path
 ):
     for name, operation in MANAGED_OPERATIONS.items():

@@ -44,7 +44,7 @@ def test_vacuum_spares_live_files_named_by_the_other_name(places: tuple[Path, Pa
     assert (places[0] / "b c.parquet").exists()
 
 
-def test_a_link_inside_the_table_leads_nobody_out(places: tuple[Path, Path], tmp_path: Path):
+def test_a_link_inside_the_table_leads_no_reader_out(places: tuple[Path, Path], tmp_path: Path):
     secret = tmp_path / "secret"
     secret.mkdir()
     (places[0] / "way-out").symlink_to(secret)

@@ -84,7 +84,7 @@ READS |= {"changes": _changes, "rows": _rows}
 
 
 @pytest.mark.parametrize("name", one_in(2, READS))
-def test_a_read_is_right_or_fails_and_is_right_when_asked_again(store: Store, name: str):
+def test_a_read_is_right_or_fails_and_is_right_when_repeated(store: Store, name: str):
     read = READS[name]
     whole = FaultyStore(store)
     expected = read(DeltaTable(whole))
@@ -99,7 +99,7 @@ def test_a_read_is_right_or_fails_and_is_right_when_asked_again(store: Store, na
     assert errors
 
 
-def test_a_refresh_is_right_or_fails_and_is_right_when_asked_again(store: Store):
+def test_a_refresh_is_right_or_fails_and_is_right_when_repeated(store: Store):
     snapshot = DeltaTable(store).snapshot(3)
     expected = state_of(DeltaTable(store).snapshot())
     whole = FaultyStore(store)

@@ -119,7 +119,7 @@ def test_a_commit_stands_whatever_its_observer_raises(caplog):
     assert NO_AUDIT in caplog.text
 
 
-def test_a_vector_stays_when_an_observer_fails_that_was_told_of_an_unknown_commit():
+def test_a_vector_stays_when_an_observer_fails_that_was_notified_of_an_unknown_commit():
     table = _table()
     vector = _vector(table.store)
     put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1
@@ -131,7 +131,7 @@ def test_a_vector_stays_when_an_observer_fails_that_was_told_of_an_unknown_commi
     assert table.store.stat(locate(table.uri, vector).path) is not None
 
 
-def test_a_vector_goes_when_the_store_says_that_nothing_was_written():
+def test_a_vector_is_removed_when_the_store_reports_that_nothing_was_written():
     table = _table()
     vector = _vector(table.store)
     put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1

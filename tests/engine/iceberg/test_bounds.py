@@ -23,7 +23,7 @@ def _bounds(low: dict, high: dict, **stats: object):
     return made.lower_bounds, made.upper_bounds
 
 
-def test_a_cut_maximum_of_a_text_stays_above_every_text_that_it_stands_for():
+def test_a_truncated_maximum_of_a_text_stays_above_every_text_with_that_prefix():
     low, high = _bounds({"name": "a"}, {"name": "z" * 32 + "\ufffd"})
     assert from_bytes(StringType(), low[1]) == "a"
     assert from_bytes(StringType(), high[1]) > "z" * 32 + "\U0001f600"

@@ -151,7 +151,7 @@ def test_statistics_prune_and_never_lose_a_row(tmp_path):
     ],
     ids=str,
 )
-def test_partition_values_stand_in_the_files_and_in_the_manifests(tmp_path, kind, values):
+def test_partition_values_are_in_the_files_and_in_the_manifests(tmp_path, kind, values):
     table = create(tmp_path, StructType((StructField("id", LONG), StructField("p", kind))), ["p"])
     adds = append(table, id=[1, 2], p=values)
     assert len(adds) == 2
@@ -254,7 +254,7 @@ def test_a_file_that_is_added_again_is_counted_once(tmp_path):
     assert [row["id"] for row in read_with_all_clients(table)] == [1]
 
 
-def test_old_snapshots_and_their_files_are_let_go(tmp_path):
+def test_old_snapshots_and_their_files_are_removed(tmp_path):
     table = create(tmp_path, **{"delta.deletedFileRetentionDuration": "interval 0 hours"})
     for number in range(KEPT_SNAPSHOTS + 12):
         append(table, id=[number], p=["x"])

@@ -115,7 +115,7 @@ def test_applications_that_expire_and_lists_that_are_long_are_left_out():
     )
 
 
-def test_a_checksum_that_is_there_stays():
+def test_an_existing_checksum_stays():
     store = create_store()
     store.put(checksum_path(2), b"of another writer")
     assert write_checksum(store, load_table_state(store), TableProperties()) is False

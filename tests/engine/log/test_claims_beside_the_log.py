@@ -74,7 +74,7 @@ def test_no_hint_of_a_checkpoint_changes_a_version(root):
     assert ids(root) == [1, 2, 4, 5]
 
 
-def test_no_hint_brings_back_a_checkpoint_that_is_gone(root):
+def test_no_hint_restores_a_missing_checkpoint(root):
     (root / checkpoint_path(4)).unlink()
     for hint in HINTS:
         (root / "_delta_log" / "_last_checkpoint").write_text(_text(hint))
@@ -94,7 +94,7 @@ def test_no_checksum_changes_a_version(root):
             beside.unlink()
 
 
-def test_of_a_key_that_is_said_twice_the_last_counts_on_every_road():
+def test_of_a_repeated_key_the_last_counts_on_every_path():
     """Delta's own reader does the same; a line is decoded in one pass, or in several if it is unusual."""
     file = {
         "path": "a",

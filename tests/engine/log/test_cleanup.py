@@ -109,7 +109,7 @@ def test_a_version_is_kept_longer_by_the_possible_difference_of_two_clocks(over_
 
 
 @pytest.mark.parametrize("is_young", [True, False])
-def test_a_sidecar_of_a_checkpoint_that_is_being_written_stays(is_young):
+def test_a_sidecar_of_an_unfinished_checkpoint_stays(is_young):
     """Nothing names the sidecar yet, regardless of the log's retention."""
     store = AgedStore(f"memory://{uuid.uuid4()}")
     write_first(store, protocol=V2)

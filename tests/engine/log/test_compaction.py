@@ -129,7 +129,7 @@ def test_removals_are_kept_and_nothing_counts_as_change():
     ]
 
 
-def test_an_action_that_is_not_known_is_not_compacted():
+def test_an_unknown_action_is_not_compacted():
     assert reconcile_actions([add("a"), UnknownAction(name="future", json="{}")]) is None
 
 
@@ -145,7 +145,7 @@ def test_a_compaction_does_not_reach_over_a_checkpoint_or_a_gap():
     assert write_compaction(store, 8, 8) == compaction_path(7, 8)
 
 
-def test_a_compaction_that_is_there_stays():
+def test_an_existing_compaction_stays():
     store = CountingStore()
     write_first(store)
     write_commit(store, 1, add("a"))
@@ -254,7 +254,7 @@ def test_rows_that_a_compaction_brings_back_from_the_dead_stay_dead():
     assert sorted(paths) == ["f24", "last"]
 
 
-def test_a_compaction_that_contradicts_itself_is_refused_by_name_where_its_commits_are_gone():
+def test_a_contradictory_compaction_is_refused_by_name_where_its_commits_are_missing():
     class CommitsGoWhileTheyAreRead(CountingStore):
         def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
             if path == commit_path(1):

@@ -61,7 +61,7 @@ def test_sidecars_and_rows_of_files_are_not_read():
     assert not [path for path in store.opened if path.endswith(".parquet")]
 
 
-def test_a_checkpoint_that_nobody_can_read_is_passed_over():
+def test_an_unreadable_checkpoint_is_skipped():
     store = _log(3, classic)
     path = next(file.path for file in store.list_all() if "checkpoint.parquet" in file.path)
     store.put(path, b"PAR1 torn")

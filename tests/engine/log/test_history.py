@@ -74,9 +74,7 @@ def test_a_time_out_of_range_is_refused_with_the_range(tmp_path: Path, timestamp
     ("timestamp_ms", "version"),
     [(100, 0), (199, 0), (200, 1), (1999, 1), (2000, 2), (2999, 2), (3000, 3), (4000, 4)],
 )
-def test_commits_carry_their_own_time_once_that_is_enabled(
-    tmp_path: Path, timestamp_ms: int, version: int
-):
+def test_commits_carry_their_own_time_once_enabled(tmp_path: Path, timestamp_ms: int, version: int):
     store = create_store(tmp_path, [100, 200, 7, 8, 9], own_from=2)
     assert version_at_time(store, timestamp_ms) == version
 

@@ -76,7 +76,7 @@ def test_a_snapshot_brought_up_to_date_is_a_fresh_one(
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_checkpoint_of_every_kind_stands_in_for_its_commits(kind: str):
+def test_a_checkpoint_of_every_kind_replaces_its_commits(kind: str):
     commits: list[list[Action]] = [
         [add("a", data_change=False), add("b", data_change=False)],
         [remove("a", data_change=False), SetTransaction(app_id="x", version=3)],

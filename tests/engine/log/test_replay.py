@@ -168,7 +168,7 @@ def test_a_log_read_elsewhere_is_replayed_like_one_read_here(
     assert replay(store, files, (commit for commit, _ in read)) == current(store)
 
 
-def test_a_commit_that_went_away_while_a_log_was_read_is_a_gap():
+def test_a_commit_that_disappeared_while_a_log_was_read_is_a_gap():
     store = write_log([[add("a")], [add("b")]])
     files = whole_log(list_log_files(store))
     with pytest.raises(LogGapError, match=r"0{19}1\.json"):
@@ -211,7 +211,7 @@ def test_a_log_without_protocol_or_metadata_is_refused(lacks: str, actions: list
         current(store)
 
 
-def test_a_line_that_is_no_action_is_refused_with_its_file():
+def test_a_line_without_an_action_is_refused_with_its_file():
     store = write_log([[]])
     write_lines(store, 1, '{"add":{"path":"a"}}')
     with pytest.raises(MalformedLogError, match=r"0{19}1\.json"):

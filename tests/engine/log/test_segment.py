@@ -42,7 +42,7 @@ def test_the_newest_checkpoint_saves_the_commits_before_it(store: Store):
     assert versions(store, 3) == (None, [0, 1, 2, 3])
 
 
-def test_a_checkpoint_may_be_all_there_is(store: Store):
+def test_a_log_may_consist_of_a_checkpoint_only(store: Store):
     assert versions(make(store, [], [7])) == (7, [])
 
 
@@ -108,7 +108,7 @@ def test_no_log_is_no_table(store: Store):
 
 
 @pytest.mark.parametrize("version", [-1, 0, 9, 14])
-def test_a_version_that_is_gone_or_to_come_is_refused_with_the_range(store: Store, version: int):
+def test_a_removed_or_future_version_is_refused_with_the_range(store: Store, version: int):
     make(store, range(8, 14), [10])
     with pytest.raises(VersionNotFoundError) as caught:
         list_segment(store, version)

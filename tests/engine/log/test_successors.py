@@ -77,7 +77,7 @@ def _clean_away(store: LocalStore, state: TableState) -> None:
 
 
 @pytest.mark.parametrize("change", [_rewrite, _lose, _leave_a_gap, _clean_away])
-def test_a_log_that_is_another_or_lacks_commits_is_listed(
+def test_a_different_log_or_one_that_lacks_commits_is_listed(
     tmp_path, change: Callable[[LocalStore, TableState], None]
 ):
     store = _log(tmp_path, 3)

@@ -63,7 +63,7 @@ def _cluster(column):
     ids=["constraint", "row tracking", "iceberg"],
 )
 @pytest.mark.parametrize("level", ["WriteSerializable", "Serializable"])
-def test_a_property_that_only_an_empty_table_may_get_meets_an_append(
+def test_a_property_for_empty_tables_only_conflicts_with_an_append(
     do_lightly, empty_table, race, level, properties
 ):
     do_lightly(

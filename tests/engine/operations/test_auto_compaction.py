@@ -77,7 +77,7 @@ def test_fifty_files_below_half_the_target_are_enough(count, size, is_enough):
         (ON, NEVER, {"enabled": "true"}, False),
     ],
 )
-def test_the_command_goes_before_spark_and_spark_before_the_table(
+def test_the_command_is_checked_before_spark_and_spark_before_the_table(
     properties, command, settings, compacts
 ):
     compaction = find_compaction(table_of(*[1] * 50, properties=properties), command, **settings)
@@ -121,7 +121,7 @@ def test_only_partitions_that_the_write_added_to_are_compacted():
     assert len(table.snapshot().files(both.where)) == 6
 
 
-def test_a_write_that_only_marks_rows_deleted_asks_for_nothing():
+def test_a_write_that_only_marks_rows_deleted_requests_nothing():
     table = table_of(*[1] * 50, fresh=0)
     write_commit(table.store, 3, remove("0.parquet"), add("0.parquet", stats="{}"))
     assert find_compaction(table, versions=(3,)) is None
@@ -162,7 +162,9 @@ class _Landing(TransactionObserver):
 
 @pytest.mark.spark
 @pytest.mark.timeout(180)
-def test_a_write_is_compacted_after_and_stands_where_the_compaction_loses(do, empty_table, spark):
+def test_a_write_is_compacted_afterwards_and_stands_where_the_compaction_loses(
+    do, empty_table, spark
+):
     do(
         "CREATE TABLE t (id BIGINT) USING DELTA"
         " TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')"

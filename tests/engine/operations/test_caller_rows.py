@@ -58,7 +58,7 @@ def test_rows_of_a_program_are_inserted_and_merged_without_spark(do_lightly, emp
 
 @pytest.mark.spark
 @pytest.mark.timeout(180)
-def test_spark_takes_the_same_rows(do, empty_table):
+def test_spark_accepts_the_same_rows(do, empty_table):
     _run_changes(do, empty_table)
     do("INSERT INTO t BY NAME SELECT * FROM s", sources={"s": pa.table({"id": ["41", "42"]})})
     assert {41, 42} <= _rows(empty_table).keys()

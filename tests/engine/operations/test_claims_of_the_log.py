@@ -127,7 +127,7 @@ def test_rows_of_a_winner_that_claims_fewer_are_tested_all_the_same(tmp_path):
         assert ids(root) == [*range(10), *range(100, 110)]
 
 
-def test_two_deletes_of_a_file_that_claims_few_rows_lose_none_that_neither_names(tmp_path):
+def test_two_deletes_of_a_file_with_a_false_row_count_lose_no_other_rows(tmp_path):
     for number, count in enumerate(COUNTS):
         root = tmp_path / str(number)
         root.mkdir()
@@ -215,7 +215,7 @@ LYING_BOUNDS = st.tuples(
 
 
 @given(LINES, LYING_BOUNDS, CONDITIONS, st.integers(0, 14), st.booleans(), st.booleans())
-def test_false_bounds_hide_rows_from_a_condition_and_lose_none_beyond_it(
+def test_false_bounds_hide_rows_from_a_condition_but_lose_none_beyond_it(
     tmp_path_factory, lines, bounds, condition, n, by_vector, updates
 ):
     """A statement changes only matching rows, each at most once; a bound may hide some from it."""
@@ -387,7 +387,7 @@ def test_an_inline_vector_is_one_file_with_and_without_an_offset(tmp_path):
     assert kept.snapshot().add_files()[0].deletion_vector.offset is None
 
 
-def test_names_of_a_mapping_that_is_off_count_nowhere(tmp_path):
+def test_names_of_a_disabled_mapping_are_ignored(tmp_path):
     """A tool copied the schema of a table with mapped columns, but not the mode."""
     fields = [
         field(name, "long", **{"delta.columnMapping.id": i, "delta.columnMapping.physicalName": p})

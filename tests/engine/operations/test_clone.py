@@ -193,7 +193,7 @@ def test_a_clone_names_no_file_that_its_source_loses_before_the_commit(source, t
     assert list_log_files(target.store) == []
 
 
-def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_take_its_files(source, target):
+def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_delete_its_files(source, target):
     _empty_table(source)
     source.start_transaction().commit("VACUUM START", even_if_empty=True)
     with pytest.raises(RequestError, match="has not recorded its end"):
@@ -322,7 +322,7 @@ def test_source_and_target_may_not_overlap(source, tmp_path, place):
         _clone(handle(tmp_path, place), source, replace=True)
 
 
-def test_a_source_that_is_none_is_refused(tmp_path, target):
+def test_a_source_without_a_table_is_refused(tmp_path, target):
     with pytest.raises(TableNotFoundError):
         run(Clone(str(tmp_path / "nothing")), target, None)
     assert not Path(target.uri).exists()

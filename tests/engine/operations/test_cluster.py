@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.spark, pytest.mark.stress, pytest.mark.timeout(400)]
 
 
-def test_operations_run_on_a_cluster_and_little_comes_to_the_driver(tmp_path):
+def test_operations_run_on_a_cluster_and_little_reaches_the_driver(tmp_path):
     """The driver may receive 2 MB, which is far less than the rows."""
     with standalone_cluster(tmp_path / "cluster") as url:
         done = subprocess.run(  # noqa: S603 - this interpreter, a module of ours

@@ -77,7 +77,7 @@ def test_a_delete_is_carried_over_a_compaction(meanwhile, table, rows_elsewhere)
     assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
 
 
-def test_a_compaction_takes_over_a_delete(meanwhile, table, rows_elsewhere):
+def test_a_compaction_commits_over_a_delete(meanwhile, table, rows_elsewhere):
     meanwhile("OPTIMIZE t", "DELETE FROM t WHERE id IN (2, 6)")
     rows = rows_elsewhere(table)
     assert [row[0] for row in rows["engine"]] == [1, 3, 4, 5]
@@ -157,7 +157,7 @@ def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, oth
     assert {row["p"]: row["id"] for row in rows} == {"b": 1, "c": 2, "a": 3}
 
 
-def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
+def test_a_constraint_conflicts_with_the_append_that_breaks_it(meanwhile, table):
     with pytest.raises(ConflictError):
         meanwhile(
             "ALTER TABLE t ADD CONSTRAINT c CHECK (id < 50)", "INSERT INTO t VALUES (99, 'far')"

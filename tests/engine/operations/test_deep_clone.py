@@ -96,7 +96,7 @@ def test_cloning_again_copies_only_new_files(source, target):
     assert clone(target, source, replace=True).version is None
 
 
-def test_a_table_of_ones_own_gives_way_and_a_shallow_clone_becomes_deep(source, tmp_path, target):
+def test_an_ordinary_table_is_replaced_and_a_shallow_clone_becomes_deep(source, tmp_path, target):
     shallow = handle(tmp_path, "shallow")
     run(Clone(source.uri), shallow, None)
     append(shallow, [9])
@@ -107,7 +107,7 @@ def test_a_table_of_ones_own_gives_way_and_a_shallow_clone_becomes_deep(source, 
     assert (ids(target), ids(shallow)) == ([2, 3, 9], [2, 3])
 
 
-def test_a_run_that_broke_off_is_taken_up_where_it_stopped(source, tmp_path):
+def test_an_interrupted_run_continues_where_it_stopped(source, tmp_path):
     append(source, [4])
     broken = watch_table(tmp_path, fail_at=3)
     with pytest.raises(StorageError):
@@ -180,7 +180,7 @@ def test_files_that_were_vacuumed_cannot_be_cloned(source, target):
     assert not target.store.copied
 
 
-def test_a_vacuum_of_the_clone_keeps_its_copies_and_takes_those_of_a_failed_run(source, tmp_path):
+def test_a_vacuum_of_the_clone_keeps_its_copies_and_deletes_those_of_a_failed_run(source, tmp_path):
     with pytest.raises(StorageError):
         clone(watch_table(tmp_path, fail_at=3), source)
     target = watch_table(tmp_path)

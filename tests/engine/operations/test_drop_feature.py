@@ -118,7 +118,7 @@ def test_protected_history_is_removed_at_once_or_not_at_all(do_lightly, table):
     assert table.snapshot().row_count == 2
 
 
-def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
+def test_history_is_truncated_where_requested_and_due(do_lightly, table):
     _purge(do_lightly, table)
     last = table.version()
     with pytest.raises(RequestError, match=f"version {last} still uses it.*25 hours"):
@@ -132,7 +132,7 @@ def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
     assert table.history(1)[0].version == result.version
 
 
-def test_protection_goes_with_the_history_it_guards(do_lightly, table):
+def test_protection_is_removed_with_the_history_it_guards(do_lightly, table):
     _purge(do_lightly, table)
     do_lightly(DROP)
     protection = "ALTER TABLE t DROP FEATURE checkpointProtection"
@@ -275,7 +275,7 @@ def test_features_that_readers_must_know_leave_their_history_protected(
     assert rows_elsewhere(empty_table)["deltalake"] == [(1,)]
 
 
-def test_a_feature_without_traces_just_goes(do_lightly, empty_table):
+def test_a_feature_without_traces_is_dropped_at_once(do_lightly, empty_table):
     _create_table(do_lightly, feature__vacuumProtocolCheck="supported")
     assert do_lightly("ALTER TABLE t DROP FEATURE vacuumProtocolCheck").versions == (1,)
     protocol = empty_table.snapshot().protocol

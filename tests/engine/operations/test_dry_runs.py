@@ -197,7 +197,7 @@ def test_an_order_that_the_table_does_not_have_is_refused(
 
 
 @pytest.mark.parametrize("command", [Optimize(full=True), "OPTIMIZE t"])
-def test_nothing_to_do_is_said(do_lightly, empty_table, command):
+def test_nothing_to_do_is_reported(do_lightly, empty_table, command):
     do_lightly("CREATE TABLE t (id BIGINT) USING DELTA CLUSTER BY (id)")
     plan = do_lightly(command, dry_run=True).plan
     assert "nothing to do" in plan.summary

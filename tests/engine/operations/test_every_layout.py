@@ -35,7 +35,7 @@ def test_every_two_choices_come_together_in_some_layout():
     assert set().union(*map(pairs_of, LAYOUTS)) == all_pairs()
 
 
-def test_every_operation_meets_every_choice():
+def test_every_operation_runs_with_every_choice():
     for name, (feature, choices) in itertools.product(CORE, FACTORS.items()):
         met = {getattr(layout, feature) for layout, names in DEALT.items() if name in names}
         assert met == set(choices), (name, feature)

@@ -123,9 +123,7 @@ class _CancelledAtTheEnd(Execution):
         raise OperationCancelledError(what)
 
 
-def test_vectors_of_a_stage_that_is_cancelled_when_its_work_is_done_go(
-    do, empty_table, tmp_path, spark
-):
+def test_vectors_of_a_stage_cancelled_at_its_end_are_removed(do, empty_table, tmp_path, spark):
     do("CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES (" + PROPERTIES["vectors"] + ")")
     pq.write_table(pa.table({"id": pa.array(range(40_000), pa.int64())}), tmp_path / "s.parquet")
     do(Append(source=FileSource(str(tmp_path / "s.parquet"), "parquet")))

@@ -34,7 +34,7 @@ def test_a_file_alone_is_rewritten_only_for_its_deleted_rows():
     assert len(pack([_add("a", 1000, deleted=6)], BinRule(100))) == 1
 
 
-def test_purging_takes_every_file_with_deleted_rows_and_no_other():
+def test_purging_rewrites_every_file_with_deleted_rows_and_no_other():
     files = [_add("a", 10, deleted=1), _add("b", 10), _add("c", 1000, deleted=1)]
     bins = pack(files, BinRule(100, purge=True))
     assert sorted(add.path for bin_ in bins for add in bin_) == ["a", "c"]

@@ -88,7 +88,7 @@ def _check_file(table, file):
     assert b"PARQUET:field_id" in parquet.schema_arrow.field("l").type.value_field.metadata
 
 
-def test_a_version_that_is_not_known_is_refused_by_name(do_lightly, empty_table):
+def test_an_unknown_version_is_refused_by_name(do_lightly, empty_table):
     do_lightly("CREATE TABLE t (id BIGINT)")
     for version in (1, 3):
         with pytest.raises(RequestError, match=f"version {version}") as caught:
@@ -114,7 +114,7 @@ def test_an_empty_table_is_upgraded_without_spark(do_lightly, empty_table):
     assert do_lightly(UPGRADE).message == "Iceberg clients can already read the table."
 
 
-def test_an_upgrade_that_stopped_is_taken_up(do_lightly, empty_table):
+def test_an_interrupted_upgrade_is_resumed(do_lightly, empty_table):
     class Stopped(Exception):  # noqa: N818 - what a test raises
         pass
 

@@ -52,7 +52,7 @@ def test_invalid_combinations_of_partition_and_default_are_refused(do_lightly, s
     assert caught.value.remedy
 
 
-def test_update_and_merge_take_defaults(do_lightly, empty_table):
+def test_update_and_merge_apply_defaults(do_lightly, empty_table):
     do_lightly(CREATE)
     do_lightly("INSERT INTO t (a, p, b, q) VALUES (1, 1, 'y', 'k'), (2, 1, 'z', 'k')")
     do_lightly("UPDATE t SET b = DEFAULT WHERE t.a = 1")

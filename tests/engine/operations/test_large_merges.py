@@ -82,7 +82,7 @@ def each_way(do, spark, empty_table):
 @pytest.mark.parametrize(
     "table", one_in(2, [("", ROW_IDS), (f", {WIDE}", FEED), ("", NO_VECTORS), (f", {WIDE}", "")])
 )
-def test_a_source_that_is_sent_to_every_task_joins_the_same_rows(each_way, do, table):
+def test_a_source_sent_to_every_task_joins_the_same_rows(each_way, do, table):
     more, properties = table
     _create_table(do, more, properties)
     rows, counts = each_way(MERGES["all"])
@@ -216,7 +216,7 @@ def test_pairs_carry_the_values_of_images_where_matching_reads_them(text, target
     assert said == held
 
 
-def test_a_column_of_the_source_that_goes_by_another_name_is_not_held():
+def test_a_source_column_under_another_name_is_not_cached():
     merge = _analyze("ON t.id = s.id WHEN MATCHED THEN UPDATE SET *", PLAIN)
     assert (
         choose_pair_columns(merge, PLAIN, {"ID", "name", "v"}, reads_all=True, row_ids=False)
@@ -263,11 +263,13 @@ def test_on_is_known_to_join_by_equality(on, expected):
         ("", "", 1000, True),
     ],
 )
-def test_a_side_is_sent_where_it_is_small_and_the_session_lets_it(threshold, limit, size, expected):
+def test_a_side_is_broadcast_where_it_is_small_and_the_session_permits_it(
+    threshold, limit, size, expected
+):
     assert may_send(size, threshold, limit) == expected
 
 
-def test_a_small_side_goes_to_every_task(spark):
+def test_a_small_side_is_broadcast(spark):
     frame = spark.range(3)
     sent, kept = broadcast_if_small(frame, 1000), broadcast_if_small(frame, 1 << 30)
     plans = [one._jdf.queryExecution().analyzed().toString() for one in (sent, kept)]

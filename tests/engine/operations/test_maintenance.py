@@ -86,7 +86,7 @@ def test_vacuum_keeps_files_that_retained_versions_need(do_lightly, table):
     assert before | {stray} <= _files(table)
 
 
-def test_no_retention_keeps_no_version_that_is_dated_ahead(do_lightly, table):
+def test_no_retention_keeps_a_version_dated_ahead(do_lightly, table):
     for commit in (Path(table.uri) / "_delta_log").glob("*.json"):
         _age_file(commit, -60)
     for name in _files(table):
@@ -108,7 +108,7 @@ def test_vacuum_at_no_retention_leaves_the_live_files_alone(do_lightly, table, r
     assert [info.operation for info in table.history(2)] == ["VACUUM END", "VACUUM START"]
 
 
-def test_vacuum_refuses_a_short_retention_unless_told(do_lightly, table):
+def test_vacuum_refuses_a_short_retention_unless_overridden(do_lightly, table):
     with pytest.raises(RetentionTooShortError, match="168"):
         do_lightly("VACUUM t RETAIN 1 HOURS")
     assert table.version() == 3
@@ -247,7 +247,7 @@ def test_restore_does_not_go_back_across_the_switch_to_column_mapping(do_lightly
     assert table.snapshot().mapping_mode == "name"
 
 
-def test_restore_goes_to_a_version_since_column_mapping_was_switched_on(do_lightly, table):
+def test_restore_reaches_a_version_since_column_mapping_was_enabled(do_lightly, table):
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     switched = table.version()
     do_lightly("TRUNCATE TABLE t")
@@ -255,7 +255,7 @@ def test_restore_goes_to_a_version_since_column_mapping_was_switched_on(do_light
     assert table.snapshot().to_arrow().to_pylist() == [{"id": 4, "p": "d"}]
 
 
-def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
+def test_a_version_whose_files_are_missing_cannot_be_restored(do_lightly, table):
     do_lightly(NOW)
     with pytest.raises(DataFileError, match="are missing"):
         do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
@@ -304,7 +304,7 @@ def test_properties_change_metadata_and_upgrade_the_protocol(do_lightly, table):
     ],
     ids=str,
 )
-def test_the_lowest_protocol_is_asked_for(do_lightly, empty_table, properties, versions):
+def test_the_lowest_protocol_is_requested(do_lightly, empty_table, properties, versions):
     listed = ", ".join(f"'delta.{key}' = '{value}'" for key, value in properties.items())
     plain = "'delta.enableDeletionVectors' = 'false'"
     do_lightly(f"CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ({plain}, {listed})")
@@ -326,7 +326,7 @@ def test_protocol_versions_are_not_lowered_by_properties(do_lightly, table):
     assert table.version() == before
 
 
-def test_vacuum_asks_the_protocol_before_it_deletes(do_lightly, table):
+def test_vacuum_checks_the_protocol_before_it_deletes(do_lightly, table):
     stray = _stray(table, "stray.parquet", age_s=3600)
     state = table.snapshot()
     features = [*(state.protocol.writer_features or ()), "fromTheFuture"]

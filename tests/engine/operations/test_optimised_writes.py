@@ -46,7 +46,7 @@ def test_each_partition_gets_one_file_unless_the_table_says_otherwise(
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == list(range(20 * PARTS))
 
 
-def test_rows_of_a_plain_table_are_gathered_where_it_asks_for_it(do, empty_table, many_files):
+def test_rows_of_a_plain_table_are_collected_where_it_requests_it(do, empty_table, many_files):
     do("CREATE TABLE t (id BIGINT, p BIGINT) USING DELTA")
     assert do(Append(many_files)).metrics["numFiles"] == 20
     result = do("UPDATE t SET p = -1 WHERE id % 5 = 0")

@@ -44,7 +44,7 @@ def test_optimize_again_has_nothing_to_do_and_says_so(do, empty_table):
     assert "nothing to do" in again.message
 
 
-def test_every_removed_file_says_where_its_rows_went(do, empty_table):
+def test_every_removed_file_records_where_its_rows_moved(do, empty_table):
     _create_table(do)
     do("DELETE FROM t WHERE id = 2")
     version = do("OPTIMIZE t").version
@@ -66,7 +66,7 @@ def test_rows_keep_their_order(do, empty_table):
     assert empty_table.snapshot().to_arrow()["id"].to_pylist() == list(range(8))
 
 
-def test_only_the_partitions_asked_for(do, empty_table):
+def test_only_the_requested_partitions_are_rewritten(do, empty_table):
     _create_table(do, "PARTITIONED BY (p)")
     result = do("OPTIMIZE t WHERE p = 'a'")
     assert (result.metrics["numAddedFiles"], result.metrics["numRemovedFiles"]) == (1, 4)
@@ -143,7 +143,7 @@ def _forget_statistics(table):
         ("CLUSTER BY (id)", "OPTIMIZE t FULL"),
     ],
 )
-def test_a_job_that_is_run_again_after_its_commit_rewrites_nothing_twice(
+def test_a_job_run_again_after_its_commit_rewrites_nothing_twice(
     do, empty_table, layout, statement
 ):
     _create_table(do, layout)

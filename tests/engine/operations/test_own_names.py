@@ -88,7 +88,7 @@ def test_without_spark_the_own_name_leads_to_no_other_table(tmp_path, decoys):
     assert (planned.facts["rows_deleted"], planned.is_counted) == (1, True)
 
 
-def test_a_name_that_nobody_knows_is_no_file_of_the_working_directory(tmp_path, decoys):
+def test_an_unknown_name_is_no_file_of_the_working_directory(tmp_path, decoys):
     table = _make(tmp_path / "table")
     statements = [form.format(t="mine", r="orders") for form in FORMS]
     statements += [

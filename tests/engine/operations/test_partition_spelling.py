@@ -52,7 +52,7 @@ def test_every_statement_writes_the_spelling_of_the_schema(spark, tmp_path, rows
     assert _read_spelling(table) == (["P"], {"P"}, [(1, "a"), (2, "b")])
 
 
-def test_a_partition_column_that_is_renamed_in_case_alone_is_read_on(spark, tmp_path, rows):
+def test_a_partition_column_renamed_in_case_alone_is_still_read(spark, tmp_path, rows):
     table = DeltaTable(open_store(str(tmp_path / "t")))
     run(parse_statement("CREATE TABLE t (id BIGINT, p STRING) PARTITIONED BY (p)"), table, spark)
     run(Append(source=rows), table, spark)

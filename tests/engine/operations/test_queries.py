@@ -217,7 +217,7 @@ def test_clauses_of_a_merge_ask_other_tables(lake):
 
 
 @pytest.mark.parametrize("layout", ["", REWRITES])
-def test_values_are_asked_of_other_tables_and_of_its_own(lake, layout):
+def test_values_are_queried_from_other_tables_and_its_own(lake, layout):
     _people(lake, layout)
     lake(
         "UPDATE t SET total = coalesce((SELECT sum(o.amount) FROM orders o WHERE o.person = t.id), "

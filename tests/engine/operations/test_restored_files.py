@@ -85,7 +85,7 @@ def test_a_vacuum_spares_a_file_that_another_writer_brings_back(do_lightly, tabl
     assert Path(table.uri, resolve_log_path(table.uri, old.path).path).exists()
 
 
-def test_a_vacuum_that_was_cancelled_keeps_nobody_from_restoring(do_lightly, table):
+def test_a_cancelled_vacuum_prevents_no_restore(do_lightly, table):
     def cancel():
         what = "Cancelled."
         raise OperationCancelledError(what)

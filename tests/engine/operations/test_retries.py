@@ -62,7 +62,7 @@ def test_the_last_conflict_is_raised_without_waiting(table):
     assert len(table.clock.waits) == 1
 
 
-def test_a_conflict_names_who_lost_and_who_won(table):
+def test_a_conflict_names_the_loser_and_the_winner(table):
     with pytest.raises(ConflictError) as raised:
         _add_ten(table, 1, user_name="ada")
     assert (raised.value.conflict.current.user, raised.value.conflict.winner.user) == (

@@ -109,7 +109,7 @@ def test_files_are_stated_some_at_a_time(table):
     _check_ids(table)
 
 
-def test_a_writer_that_touches_the_same_files_wins_and_nothing_comes_back(do_lightly, table):
+def test_a_writer_of_the_same_files_wins_and_no_row_reappears(do_lightly, table):
     class Interfering(TransactionObserver):
         """An observer that rewrites a file and appends another one during the first batch."""
 

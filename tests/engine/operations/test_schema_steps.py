@@ -46,7 +46,7 @@ def test_inferring_the_schema_is_a_step_between_two_turns_of_reading(do, tmp_pat
     assert inferred.stages.total > 0
 
 
-def test_a_schema_that_is_known_is_not_inferred(do, tmp_path):
+def test_a_known_schema_is_not_inferred(do, tmp_path):
     do("CREATE TABLE t (id BIGINT, note STRING) USING DELTA")
     seen: list[Progress] = []
     do(Append(FileSource(write_source(tmp_path, "csv"), "csv")), progress=seen.append)

@@ -79,7 +79,7 @@ def test_a_dry_run_plans_every_step_and_changes_nothing(tables):
     assert _versions(tables) == {"a": 0, "b": 0, "t": 0}
 
 
-def test_a_script_makes_tables_and_goes_on_with_them(tables, tmp_path):
+def test_a_script_creates_tables_and_uses_them(tables, tmp_path):
     made, copy = (f"delta.`{tmp_path / name}`" for name in ("made", "copy"))
     statements = (
         f"CREATE TABLE {made} (id BIGINT)",

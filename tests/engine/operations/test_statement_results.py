@@ -39,6 +39,6 @@ def test_spark_leaves_the_same_rows_as_delta_spark(statement, spark, tmp_path):
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
-def test_this_process_leaves_the_same_or_asks_for_spark(statement, tmp_path):
+def test_this_process_leaves_the_same_or_needs_spark(statement, tmp_path):
     result = outcome(statement, tmp_path, None, LIMIT)
     assert result == (NEEDS_SPARK if statement.needs_spark else statement.expected)

@@ -36,14 +36,14 @@ def run_and_compare(request, do, empty_table):
     return run_and_read, width
 
 
-def test_a_generated_column_is_made_of_the_text_that_is_stored(run_and_compare):
+def test_a_generated_column_is_computed_from_the_stored_text(run_and_compare):
     after, width = run_and_compare
     rows = after("INSERT INTO t (id, c) VALUES (1, 'a'), (2, 'abc    ')")
     assert rows == {1: ("a".ljust(width), width), 2: ("abc", 3)}
 
 
 @pytest.mark.parametrize("text", ["UPDATE t SET c = concat('b', c, '    ') WHERE id = 1", MERGE])
-def test_the_change_feed_tells_texts_as_they_are_stored(text, run_and_compare):
+def test_the_change_feed_has_texts_as_stored(text, run_and_compare):
     after, width = run_and_compare
     rows = after("INSERT INTO t (id, c) VALUES (1, 'a'), (2, 'b')", text)
     if text == MERGE:

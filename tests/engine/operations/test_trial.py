@@ -167,7 +167,7 @@ def test_a_trial_leaves_the_table_and_memory_as_they_were(write_record):
     assert not [name for name in MemoryStore("memory://").list_all() if "trial-" in name.path]
 
 
-def test_rows_that_deletion_vectors_had_marked_stay_gone(tmp_path):
+def test_rows_marked_by_deletion_vectors_stay_deleted(tmp_path):
     table = _table(tmp_path, protocol=WITH_VECTORS, configuration=VECTORS)
     run(parse_statement("DELETE FROM t WHERE id = 4"), table, None)
     command = parse_statement(UPDATE)

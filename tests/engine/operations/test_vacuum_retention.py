@@ -116,7 +116,7 @@ def test_versions_inside_a_retention_that_was_raised_stay(
     assert do_lightly(Vacuum(lite=lite), table=again).metrics["numDeletedFiles"] == 1
 
 
-def test_files_that_a_clone_let_go_stay_inside_a_raised_retention(
+def test_files_dropped_by_a_clone_stay_inside_a_raised_retention(
     do_lightly, table, clock, tmp_path
 ):
     copy = handle(tmp_path, "copy")
@@ -192,7 +192,7 @@ def test_nothing_is_deleted_where_an_old_commit_cannot_be_understood(do_lightly,
 @pytest.mark.parametrize(
     ("over_ms", "goes"), [(CLOCK_SLACK_MS // 2, False), (CLOCK_SLACK_MS, True)]
 )
-def test_a_file_of_a_store_whose_clock_is_behind_is_not_taken_early(
+def test_a_file_of_a_store_whose_clock_is_behind_is_not_deleted_early(
     do_lightly, table, clock, over_ms, goes
 ):
     _retain(do_lightly, table, "168 hours")

@@ -111,7 +111,7 @@ def test_a_type_anywhere_in_the_schema_needs_its_feature():
     assert has_feature(lowest_protocol(schema, {}), "timestampNtz")
 
 
-def test_a_feature_asked_for_that_cannot_be_written_is_refused():
+def test_a_requested_feature_that_cannot_be_written_is_refused():
     with pytest.raises(UnsupportedFeatureError, match="catalogOwned"):
         lowest_protocol(PLAIN, {"delta.feature.catalogOwned": "supported"})
 

@@ -92,7 +92,7 @@ def test_a_table_keeps_properties_that_mean_nothing_here():
     assert TableProperties.parse({"delta.fromTheFuture": "x", "owner": "me"}) == TableProperties()
 
 
-def test_nobody_may_set_a_delta_property_that_does_not_exist():
+def test_an_unknown_delta_property_cannot_be_set():
     with pytest.raises(InvalidPropertyError, match="fromTheFuture"):
         validate_properties({"delta.fromTheFuture": "x"})
     validate_properties({"owner": "me", "delta.constraints.positive": "a > 0"})
@@ -104,7 +104,7 @@ def test_a_list_of_columns_respects_quotes():
     assert parse_column_paths("") == parse_column_paths("  ") == ()
 
 
-def test_a_list_of_columns_that_names_none_is_refused():
+def test_an_empty_list_of_columns_is_refused():
     for text in (",", "a,", "a..b", ".a", "`a", "a b", "``", "a`b`", "`a`b"):
         with pytest.raises(ValueError, match="list of columns"):
             parse_column_paths(text)

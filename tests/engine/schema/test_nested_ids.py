@@ -38,7 +38,7 @@ def test_ids_are_kept_by_the_nearest_field_under_the_paths_of_the_protocol():
     assert highest == 107
 
 
-def test_ids_once_given_stay_and_no_column_gets_one_of_them():
+def test_existing_ids_stay_and_no_column_gets_one_of_them():
     mapped, configuration = map_columns(SCHEMA, BOTH)
     assert map_columns(mapped, configuration) == (mapped, configuration)
     assert parse_schema(mapped.to_json()) == mapped
@@ -64,6 +64,6 @@ def test_a_table_without_iceberg_compatibility_gets_no_nested_ids():
     assert map_columns(SCHEMA, {ICEBERG_COMPAT_KEY: "true"})[0] == SCHEMA
 
 
-def test_metadata_that_is_no_id_is_ignored():
+def test_metadata_other_than_ids_is_ignored():
     for wrong in ("text", {"x.element": "5"}, {"x.element": True}, None):
         assert read_nested_ids(StructField("x", INTS, metadata={NESTED_IDS_KEY: wrong})) == {}

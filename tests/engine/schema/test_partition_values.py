@@ -216,7 +216,7 @@ def test_partition_columns_are_those_of_the_schema_letter_by_letter(names, messa
         partition_fields(schema, names)
 
 
-def test_a_value_that_is_given_for_another_spelling_is_refused():
+def test_a_value_given_for_another_spelling_is_refused():
     assert partition_text({"p": "1", "P": "2"}, "p") == "1"
     assert partition_text({}, "p") is None
     with pytest.raises(
@@ -239,7 +239,7 @@ def test_a_directory_names_its_partition():
 
 
 @pytest.mark.parametrize("value", ["x" * 300, "%" * 100, "é" * 150])
-def test_a_directory_of_a_long_value_has_a_name_that_file_systems_take(value):
+def test_a_directory_of_a_long_value_has_a_name_that_file_systems_accept(value):
     [name, other] = data_directory({"a": value, "b": "1"}, ["a", "b"]).split("/")
     assert 250 <= len(name.encode()) <= 255
     assert name.startswith("a=")

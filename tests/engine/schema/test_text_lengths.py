@@ -58,7 +58,7 @@ def test_fields_are_found_by_name_after_columns_were_added_or_dropped():
 
 
 @pytest.mark.parametrize("text", ["array<", "array<char(1)>>", "struct<a>", "<", "map<char(1)>"])
-def test_text_that_is_no_type_is_refused(text):
+def test_text_of_no_type_is_refused(text):
     with pytest.raises(InvalidSchemaError, match="not a valid declaration"):
         read_declared_type(StructField("c", STRING, metadata={TEXT_TYPE: text}))
 

@@ -48,7 +48,7 @@ def test_a_partition_value_is_trimmed_as_a_cast_trims_it():
     assert parse_stored_value("\x7f2020-01-02", DATE) == 18263
 
 
-def test_a_sample_shows_only_decimals_that_a_load_takes():
+def test_a_sample_shows_only_decimals_that_a_load_accepts():
     assert parse_decimal(" 1.50\n") == Decimal("1.50")
     for text in ("1_000", f"{_NO_BREAK}1", "NaN", "Infinity", "\U0001d7cf", "1\x7f"):
         with pytest.raises(Misfit):

@@ -64,7 +64,7 @@ def replace_vector(file, vector):
     )
 
 
-def test_change_files_say_all_there_is_to_say(store: MemoryStore):
+def test_change_files_contain_all_changes(store: MemoryStore):
     file = write_rows(store, "f", {"id": [1]})
     told = write_rows(
         store,
@@ -133,7 +133,7 @@ def test_an_empty_range_is_refused(store: MemoryStore, start: int):
         ),
     ],
 )
-def test_a_range_whose_columns_are_gone_at_its_end_is_refused(schema, partitions, what):
+def test_a_range_whose_columns_are_dropped_at_its_end_is_refused(schema, partitions, what):
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     feed = {"configuration": {"delta.enableChangeDataFeed": "true"}}
     write_first(store, **feed)

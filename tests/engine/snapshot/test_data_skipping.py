@@ -331,7 +331,7 @@ def test_without_statistics_only_partitions_rule_out(stats):
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "7", "{", '"x"', "[" * 100_000])
-def test_statistics_that_are_none_say_nothing(text):
+def test_absent_statistics_prove_nothing(text):
     assert parse_stats(text) is None
 
 

@@ -151,7 +151,7 @@ def test_a_void_column_is_null():
     assert table.snapshot().to_arrow().column("other").to_pylist() == [None, None]
 
 
-def test_no_reader_or_writer_of_spark_takes_files_with_a_foreign_type():
+def test_no_reader_or_writer_of_spark_accepts_files_with_a_foreign_type():
     for name, kind in _TYPES.items():
         with pytest.raises(UnsupportedTypeError, match=re.escape(f"{name} (column other)")):
             TableFiles("/t", parse_schema(_schema(kind)))

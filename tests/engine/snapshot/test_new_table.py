@@ -73,7 +73,7 @@ def test_a_mapped_table_names_its_clustering_columns_physically(uri: str):
     assert snapshot.properties.column_mapping_max_id == 2
 
 
-def test_features_asked_for_are_in_the_protocol_and_not_in_the_properties(uri: str):
+def test_requested_features_are_in_the_protocol_and_not_in_the_properties(uri: str):
     snapshot = DeltaTable.create(
         uri, SCHEMA, properties={"delta.feature.v2Checkpoint": "supported"}
     ).snapshot()

@@ -61,7 +61,7 @@ def test_metadata_with_a_misspelled_partition_column_is_refused():
     assert table.version() == 1
 
 
-def test_a_winner_that_spells_a_partition_otherwise_is_not_taken_for_another_partition():
+def test_a_winner_that_spells_a_partition_differently_is_not_another_partition():
     table = DeltaTable.open(create_store("p", "p").root)
     txn = table.start_transaction()
     txn.read_where("p = 7")

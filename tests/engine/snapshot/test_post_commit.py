@@ -63,7 +63,7 @@ PROTECTED = Protocol(
         (PROTECTED, "true", "2", True),
     ],
 )
-def test_the_log_is_cleaned_where_the_table_wants_and_allows_it(
+def test_the_log_is_cleaned_where_the_table_requests_and_permits_it(
     protocol: Protocol, enabled: str, protected_before: str, cleaned: bool
 ):
     store = MemoryStore(f"memory://{uuid.uuid4()}")

@@ -59,7 +59,7 @@ def test_values_of_partitions_that_the_table_no_longer_has_are_reported(replace_
     assert _read_deleted(replace_table("i BIGINT, s STRING", mode, "PARTITIONED BY (s)")) == OLD
 
 
-def test_a_column_that_only_files_call_as_before_goes_on(replace_table):
+def test_a_column_that_keeps_its_name_in_files_only_continues(replace_table):
     """RESTORE reverts a name, and thereby the files written since."""
     table = replace_table("i BIGINT, s STRING", "name")
     for statement in (

@@ -90,7 +90,7 @@ def test_with_keys_a_removed_and_an_added_row_are_one_that_changed(store):
     assert not found.repeated_keys
 
 
-def test_a_row_that_is_there_more_often_is_added_as_often_as_it_is_more(store):
+def test_a_row_that_is_more_frequent_is_added_as_often_as_it_is_more(store):
     rewrite(store, (1, "a"), (1, "a"), (1, "a"), (3, "c"))
     found = difference(store)
     assert pairs(found.removed) == [(2, "b")]

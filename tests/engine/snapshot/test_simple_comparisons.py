@@ -150,7 +150,7 @@ def test_a_text_that_may_have_been_cut_is_no_upper_bound(length: int, kept: bool
     "name", ['q"x', "back\\slash", "tab\tbed", "nul\0x", "\u202ertl", "a`b", "😀"]
 )
 @pytest.mark.parametrize("ask", ["{} = 3", "{} = 3 OR {} IS NULL"])
-def test_a_column_of_any_name_is_asked_and_its_statistics_count(name, ask):
+def test_a_column_of_any_name_is_queried_and_its_statistics_count(name, ask):
     store = MemoryStore(f"memory://{uuid.uuid4().hex}")
     write_first(store, StructType((StructField(name, LONG),)))
     files = []

@@ -205,7 +205,7 @@ def test_a_schema_change_after_the_beginning_stops_the_stream(table):
     assert batches(accepted, end, 3)[0] == [["b"]]
 
 
-def test_a_change_of_properties_stops_only_who_heeds_it(table):
+def test_a_change_of_properties_stops_only_streams_that_check_it(table):
     first = table.snapshot().version
     change_schema(table, **{"delta.logRetentionDuration": "interval 1 days"})
     commit(table, add("a"))

@@ -109,7 +109,7 @@ def test_a_first_batch_is_that_of_its_version_though_the_table_moved_on(table):
     assert _batch(stream, start, end) == [(3, "insert", 1, "z"), (4, "insert", 9, "i")]
 
 
-def test_columns_that_came_later_are_null_before(table):
+def test_columns_added_later_are_null_before(table):
     _do(table, "ALTER TABLE t ADD COLUMNS (more STRING)")
     stream = _stream(table, startingVersion="3")
     assert "more" in lake_source(table, **FEED).schema().names

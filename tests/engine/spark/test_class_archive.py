@@ -55,7 +55,7 @@ def test_the_first_jvm_keeps_its_classes_and_the_next_ones_use_them(tmp_path):
 @pytest.mark.stress
 @pytest.mark.spark
 @pytest.mark.timeout(750)
-def test_an_archive_that_is_damaged_is_not_used_and_is_replaced(tmp_path):
+def test_a_damaged_archive_is_not_used_and_is_replaced(tmp_path):
     """The damage is in the middle of the classes, where a JVM does not look before it runs them."""
     _run(tmp_path)
     [archive] = tmp_path.iterdir()
@@ -106,7 +106,7 @@ def test_an_archive_that_a_jvm_refuses_is_deleted(tmp_path):
 
 
 @pytest.mark.stress
-def test_a_jvm_that_takes_no_archives_starts_without(tmp_path, monkeypatch):
+def test_a_jvm_without_archives_starts_without_one(tmp_path, monkeypatch):
     """A JVM may have been built without an archive of its own classes."""
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xshare:off")
     plain = _run(tmp_path)
@@ -138,7 +138,7 @@ def test_a_jvm_that_refuses_is_started_as_its_user_has_it(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("name", ["a:b:c", 'a"b', "a\\b"])
-def test_a_path_that_a_jvm_cannot_be_told_is_not_used(tmp_path, monkeypatch, name):
+def test_a_path_that_a_jvm_cannot_parse_is_not_used(tmp_path, monkeypatch, name):
     """Java reads a colon as the end of a path."""
     monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)
     archive = ClassArchive(tmp_path / name)

@@ -121,7 +121,7 @@ def test_names_may_differ_in_case_alone(tmp_path):
     assert pq.read_table(tmp_path / action.path)["id"].to_pylist() == [1, 2]
 
 
-def test_files_without_a_live_row_become_none(tmp_path):
+def test_files_without_a_live_row_are_removed(tmp_path):
     action, _ = _compact(tmp_path, _add(tmp_path, "a", pa.table({"id": [1, 2]}), deleted=[0, 1]))
     assert action is None
     assert {path.name for path in tmp_path.iterdir()} == {"a"}
@@ -145,7 +145,7 @@ def _merge_vectors(root, adds, *batches):
     return {row["file"]: row for batch in report for row in batch.to_pylist()}
 
 
-def test_positions_join_the_vector_that_is_there(tmp_path):
+def test_positions_are_added_to_an_existing_vector(tmp_path):
     table = pa.table({"id": list(range(10))})
     adds = [_add(tmp_path, "a", table, deleted=[0, 1]), _add(tmp_path, "b", table)]
     rows = _merge_vectors(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
@@ -154,7 +154,7 @@ def test_positions_join_the_vector_that_is_there(tmp_path):
     assert set(read_deletion_vector(open_store(str(tmp_path)), vector)) == {0, 1, 5, 7}
 
 
-def test_a_file_whose_every_row_goes_needs_no_vector(tmp_path):
+def test_a_file_that_loses_every_row_needs_no_vector(tmp_path):
     add = _add(tmp_path, "a", pa.table({"id": [1, 2]}))
     rows = _merge_vectors(tmp_path, [add], _positions((0, 0), (0, 1)))
     assert (rows[0]["total"], rows[0]["vector"]) == (2, None)
@@ -189,7 +189,7 @@ def test_rows_beyond_a_file_are_refused_whatever_the_log_claims(tmp_path):
         pa.array(["\U0001f600", None, "", "\uff5e"]),
     ],
 )
-def test_ranks_follow_the_order_of_values_and_null_comes_first(values):
+def test_ranks_follow_the_order_of_values_with_null_first(values):
     ranks = RankBoundaries((boundaries_of(values, 4),), 4)
     order = np.argsort(ranks.curve([values]), kind="stable")
     assert order.tolist() == [1, 2, 3, 0]

@@ -147,7 +147,7 @@ def test_a_row_that_breaks_a_rule_fails_the_write_and_leaves_nothing(lake, ddl):
     assert data_files(table) == []
 
 
-def test_a_write_that_is_aborted_removes_its_files(ddl):
+def test_an_aborted_write_removes_its_files(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)
     writer = lake_source(table).writer(schema, overwrite=True)
@@ -276,7 +276,7 @@ def test_options_come_in_any_case_and_tables_from_allowed_places_alone(tmp_path)
 
 
 @pytest.mark.stress  # `make test` has such a stream in engine.delta's tests
-def test_a_stream_copies_a_table_and_goes_on_where_it_was(lake, ddl, source, tmp_path):
+def test_a_stream_copies_a_table_and_continues_where_it_was(lake, ddl, source, tmp_path):
     target = ddl("target", f"CREATE TABLE t ({COLUMNS})")
     checkpoint = tmp_path / "checkpoint"
     first = copy(lake, source, target, checkpoint, maxFilesPerTrigger=3)

@@ -108,7 +108,7 @@ def test_an_unreachable_store_has_another_error_than_one_that_refuses(throw):
     assert "cannot be reached" in str(failure)
 
 
-def test_a_cause_that_nobody_knows_survives_into_the_message(throw):
+def test_an_unknown_cause_survives_in_the_message(throw):
     failure = spark_failure(
         throw(
             ("java.lang.RuntimeException", "the query failed"),
@@ -155,7 +155,7 @@ def test_faults_that_a_person_can_fix_have_their_own_code(throw, kind, text, err
     assert failure.remedy
 
 
-def test_a_connection_to_a_jvm_that_is_gone_is_the_trouble_of_the_machine():
+def test_a_lost_connection_to_a_jvm_is_a_fault_of_the_machine():
     with pytest.raises(SparkLostError), translate_spark_errors(HERE):
         raise ConnectionRefusedError(111, "Connection refused")
 
@@ -221,7 +221,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("statement", one_in(2, STATEMENTS))
-def test_a_data_file_that_is_missing_has_its_own_code_and_its_name(spark, three_files, statement):
+def test_a_missing_data_file_has_its_own_code_and_its_name(spark, three_files, statement):
     gone = three_files.snapshot().add_files()[1].path
     three_files.store.delete(gone)
     with pytest.raises(DataFileMissingError) as caught:

@@ -235,7 +235,7 @@ def test_a_scan_of_deleted_rows_stays_in_generated_code(spark, tmp_path):
     assert len(plan) < 5000
 
 
-def test_a_version_that_is_cached_is_not_scanned_again(spark, tmp_path):
+def test_a_cached_version_is_not_scanned_again(spark, tmp_path):
     table = _table(tmp_path)
     cached = frame_of(spark, table).cache()
     try:

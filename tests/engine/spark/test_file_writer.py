@@ -96,7 +96,7 @@ def test_no_rows_make_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_nan_takes_the_bounds_of_its_column_away(tmp_path):
+def test_a_nan_removes_the_bounds_of_its_column(tmp_path):
     batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([float("nan")])], names=["id", "v"])
     add, _ = next(write_files([batch], _target(tmp_path), 0))
     assert '"maxValues":{"id":1}' in add.stats

@@ -64,9 +64,7 @@ def _replace_by_link(place, target):
 
 
 @pytest.mark.parametrize("what", one_in(2, READS))
-def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(
-    spark, table, outer_directory, what
-):
+def test_a_file_linked_out_of_the_table_is_not_read(spark, table, outer_directory, what):
     _replace_by_link(_file_of(table), outer_directory / "secret.parquet")
     before = table.version()
     with pytest.raises(PathOutsideRootError, match=r"leads outside .* through a symbolic link"):
@@ -100,7 +98,7 @@ def test_the_data_source_follows_no_link_either(spark, table, outer_directory):
         frame.collect()
 
 
-def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, outer_directory):
+def test_a_vector_linked_out_of_the_table_is_not_read(spark, tmp_path, outer_directory):
     schema = StructType((StructField("id", LONG),))
     table = DeltaTable.create(str(tmp_path / "v"), schema)
     pq.write_table(pa.table({"id": range(5000)}), tmp_path / "rows.parquet")

@@ -45,7 +45,7 @@ def test_keys_endpoint_and_region_of_a_bucket(keys):
         ({"aws_container_credentials_relative_uri": "/x"}, "ContainerCredentialsProvider"),
     ],
 )
-def test_who_gives_credentials_for_s3(given, provider):
+def test_the_options_decide_the_provider_of_credentials_for_s3(given, provider):
     settings = hadoop_options("s3://lake/t", given)
     assert settings[f"{S3}aws.credentials.provider"].rpartition(".")[2] == provider
 
@@ -112,6 +112,6 @@ def test_a_key_file_of_google():
     assert settings["fs.gs.impl"] == "org.apache.hadoop.fs.gs.GoogleHadoopFileSystem"
 
 
-def test_a_place_on_this_machine_takes_no_options():
+def test_a_place_on_this_machine_has_no_options():
     assert hadoop_options("/lake/t", {"aws_region": "eu-1"}) == {}
     assert spark_path("/lake/t", "a b.parquet") == "file:/lake/t/a b.parquet"

@@ -120,6 +120,6 @@ def test_a_subquery_that_gives_several_values_is_an_error(spark, views):
         "SELECT id FROM people WHERE coalesce(id NOT IN (SELECT person FROM orders), TRUE)",
     ],
 )
-def test_in_stands_only_where_null_is_false(spark, views, text):
+def test_in_is_used_only_where_null_is_false(spark, views, text):
     with pytest.raises(ExpressionError, match="AND, OR and NOT"):
         _ours(spark, views, text)

@@ -26,7 +26,7 @@ def write(table, *rows, overwrite=True, **options):
     writer.commit([writer.write(iter([batch(*((x, "x", None) for x in rows))]))])
 
 
-def test_rows_that_came_after_the_read_are_not_overwritten_unseen(table):
+def test_rows_added_after_the_read_are_not_overwritten_unseen(table):
     append(table, (4, "x", None))
     write(table, 2, 3, readVersion="1")
     assert ids(table) == [2, 3, 4]  # the append, which read nothing, comes after the overwrite
@@ -56,6 +56,6 @@ def test_an_append_conflicts_with_nothing_if_it_does_not_declare_its_read(table)
     assert ids(table) == [1, 3, 7]
 
 
-def test_a_version_that_is_none_is_refused(table):
+def test_an_unknown_version_is_refused(table):
     with pytest.raises(RequestError, match="readversion"):
         write(table, 7, readVersion="latest")

@@ -67,7 +67,7 @@ def test_a_first_task_without_a_core_names_the_setting_that_helps(spark, tmp_pat
         ({}, "yarn", None),
     ],
 )
-def test_a_driver_takes_only_some_cores_of_a_standalone_cluster(
+def test_a_driver_uses_only_some_cores_of_a_standalone_cluster(
     monkeypatch, variables, master, cores
 ):
     monkeypatch.delenv("SPARK_CORES_MAX", raising=False)

@@ -19,7 +19,7 @@ def last_of(spark, work) -> Progress:
     return seen[-1]
 
 
-def test_the_end_tells_tasks_bytes_and_the_slowest_task(spark, tmp_path):
+def test_the_last_report_has_tasks_bytes_and_the_slowest_task(spark, tmp_path):
     place = str(tmp_path / "rows")
     spark.range(40_000).repartition(4).write.parquet(place)
     size = sum(file.stat().st_size for file in (tmp_path / "rows").glob("*.parquet"))
@@ -82,7 +82,7 @@ def test_the_longest_stages_are_reported_and_the_others_counted(spark):
     assert moments == sorted(moments)
 
 
-def test_work_goes_on_where_stages_cannot_be_read(spark, monkeypatch):
+def test_work_continues_where_stages_cannot_be_read(spark, monkeypatch):
     def fail(*_: object) -> None:
         raise Py4JError("no")  # noqa: EM101
 

@@ -38,9 +38,7 @@ def test_no_claimed_size_reaches_spark(table: DeltaTable, s3_options: dict[str, 
             assert locate_files(files, many, neighbor_count)[1] == sizes * 32, claim
 
 
-def test_files_that_are_gone_or_empty_are_named(
-    table: DeltaTable, s3_options: dict[str, str]
-) -> None:
+def test_missing_or_empty_files_are_named(table: DeltaTable, s3_options: dict[str, str]) -> None:
     files, adds = _files(table, s3_options)
     table.store.put_if_absent("empty.parquet", b"")
     for path, error in (("gone.parquet", DataFileMissingError), ("empty.parquet", DataFileError)):

@@ -41,7 +41,7 @@ def test_without_maven_the_coordinates_and_the_place_are_named(tmp_path, monkeyp
         fetch_connector(S3, tmp_path / "jars")
 
 
-def test_a_repository_out_of_reach_is_said_and_leaves_nothing(tmp_path, tools):
+def test_an_unreachable_repository_is_reported_and_leaves_nothing(tmp_path, tools):
     _maven(tools, "echo '[ERROR] Could not transfer artifact'; exit 1")
     with pytest.raises(ConnectorError, match="Could not transfer artifact"):
         fetch_connector(S3, tmp_path / "jars")

@@ -75,7 +75,7 @@ def test_a_directory_that_becomes_a_link_out_of_the_table_is_followed_no_more(tm
     assert store.read("before/key") == b"own"
 
 
-def test_a_root_that_is_turned_elsewhere_is_not_read(tmp_path: Path):
+def test_a_replaced_root_is_not_read(tmp_path: Path):
     for name in ("mine", "theirs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "key").write_text(name, "utf-8")
@@ -115,7 +115,7 @@ def test_links_out_of_the_table_are_not_listed(tmp_path: Path):
     assert [file.path for file in store.list_all()] == ["file"]
 
 
-def test_a_link_that_takes_a_folder_s_place_during_a_listing_is_not_entered(tmp_path: Path):
+def test_a_link_that_replaces_a_folder_during_a_listing_is_not_entered(tmp_path: Path):
     store = LocalStore(tmp_path / "table")
     for path in ("first", "folder/mine"):
         store.put(path, b"x")
@@ -127,7 +127,7 @@ def test_a_link_that_takes_a_folder_s_place_during_a_listing_is_not_entered(tmp_
     assert list(listing) == []
 
 
-def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
+def test_a_link_that_exists_only_while_a_folder_is_opened_shows_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = LocalStore(tmp_path / "table")
@@ -153,7 +153,7 @@ def test_a_link_that_is_there_only_while_a_folder_is_opened_shows_nothing(
     assert (tmp_path / "elsewhere" / "secret").exists()
 
 
-def test_many_files_are_deleted_and_those_that_are_gone_are_no_error(tmp_path: Path):
+def test_many_files_are_deleted_and_missing_ones_are_no_error(tmp_path: Path):
     store = LocalStore(tmp_path)
     for path in ("a/1", "a/2", "a/3", "b/1", "top"):
         store.put(path, b"x")
@@ -237,7 +237,7 @@ def test_a_commit_is_synced_with_its_directory_and_a_checksum_is_not(
     assert (tmp_path / "log" / name).read_bytes() == b"x"
 
 
-def test_a_name_that_is_taken_costs_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_existing_name_costs_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store, synced = LocalStore(tmp_path), []
     store.put_if_absent("log/1.json", b"x")
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -354,7 +354,7 @@ def test_a_directory_that_cannot_be_written_is_a_storage_error(tmp_path: Path):
         LocalStore(tmp_path).put_if_absent("x", b"")
 
 
-def test_a_name_that_is_too_long_is_a_storage_error(tmp_path: Path):
+def test_an_overlong_name_is_a_storage_error(tmp_path: Path):
     with pytest.raises(StorageError, match="ENAMETOOLONG"):
         LocalStore(tmp_path).put_if_absent("x" * 300, b"")
 

@@ -47,13 +47,13 @@ def test_many_files_of_a_small_table_are_found_by_one_listing():
 
 
 @pytest.mark.parametrize(("asked", "neighbor_count"), [(FILES[:20], 0), (FILES, 10**6)])
-def test_few_files_or_those_of_a_large_table_are_asked_for_by_name(asked, neighbor_count):
+def test_few_files_or_those_of_a_large_table_are_looked_up_by_name(asked, neighbor_count):
     store = _store()
     assert find_missing_files(store, asked, neighbor_count) == []
     assert (store.listings, sorted(store.names)) == (0, sorted(asked))
 
 
-def test_a_file_that_a_listing_leaves_out_is_asked_for_by_name():
+def test_a_file_that_a_listing_omits_is_looked_up_by_name():
     store = _store(FILES[7])
     assert find_missing_files(store, FILES) == []
     assert store.names == [FILES[7]]

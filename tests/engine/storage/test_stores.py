@@ -79,7 +79,7 @@ def test_a_directory_lists_its_files_from_a_name_on_in_order(store: Store):
     assert [file.size_bytes for file in listed] == [1, 5, 1]
 
 
-def test_a_directory_that_is_not_there_is_empty(store: Store):
+def test_a_missing_directory_is_empty(store: Store):
     assert list(store.list_from("_delta_log", "")) == []
     assert list(store.list_all()) == []
     assert list(store.list_all("nowhere")) == []

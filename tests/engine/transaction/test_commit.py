@@ -106,7 +106,7 @@ def test_the_loser_of_a_race_for_a_version_commits_the_next_one():
     ]
 
 
-def test_a_winner_that_comes_between_validation_and_put_is_checked_too():
+def test_a_winner_between_validation_and_put_is_checked_too():
     table = new_table()
     append(table, "a")
 
@@ -264,7 +264,7 @@ def test_a_table_whose_commits_end_in_a_checkpoint_can_be_written():
     assert append(DeltaTable.open(table.uri), "c") == 3
 
 
-def test_two_who_create_one_table_meet_with_a_hint():
+def test_two_creators_of_one_table_conflict_with_a_hint():
     first = new_table()
     second = OptimisticTransaction(first, None)
     actions = first_actions(SCHEMA, (), (), {}, now_ms=1)

@@ -56,7 +56,7 @@ def test_the_rows_of_the_first_shared_file_are_counted_for_each_side():
     assert (shared.common_rows, shared.file_row_count, shared.did) == ((2,), 6, "changed")
 
 
-def test_positions_are_a_sample_where_there_are_many():
+def test_many_positions_are_sampled():
     table = _table(tuple(("a", x) for x in range(3000)))
     running = run(c.Delete(2, c.Range(0, 2000), promise=False), table, stats=True)
     _do(table, c.Delete(3, c.Range(1000, 3000)))
@@ -178,7 +178,7 @@ def test_of_many_winners_the_last_ones_are_kept_and_the_rest_counted():
         ("clustering_columns", "x", ["3", "10"], ["10"]),
     ],
 )
-def test_files_of_both_sides_stand_in_the_order_of_the_layout(
+def test_files_of_both_sides_are_in_the_order_of_the_layout(
     layout: str, column: str, ours: list[str], theirs: list[str]
 ):
     table = _table((("b", 10), ("b", 11)), **{layout: (column,)})

@@ -155,7 +155,7 @@ def test_a_field_of_a_struct_leaves_it_to_files():
 
 
 @pytest.mark.parametrize("info", [{}, {"operation": "DELETE", "engine_info": "delta-rs:1.0"}])
-def test_copy_on_write_takes_every_row_of_its_file(info: dict[str, str]):
+def test_copy_on_write_replaces_every_row_of_its_file(info: dict[str, str]):
     """delta-rs rewrites a file without the rows that it deletes, and records little about it."""
     table = _table()
     txn, elsewhere = _begin_delete(table, "id = 5", 5), table.start_transaction()

@@ -150,7 +150,7 @@ def test_a_recreated_table_stays_readable_after_commits_of_an_older_handle(tmp_p
 
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
-def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path, shift_ms):
+def test_a_commit_conflicts_with_no_winner_of_a_table_with_older_or_newer_files(tmp_path, shift_ms):
     handle = _create_table(str(tmp_path / "t"), "old1", "old2")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
@@ -163,7 +163,7 @@ def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path,
     assert DeltaTable.open(handle.uri).version() == 8
 
 
-def test_a_backup_of_the_table_that_went_another_way_is_another_table(tmp_path):
+def test_a_backup_with_other_later_commits_is_another_table(tmp_path):
     """Both have the version that was read, but not the winning commit that was checked."""
     handle = _create_table(str(tmp_path / "t"), "a")
     shutil.copytree(handle.uri, tmp_path / "backup")
@@ -253,7 +253,7 @@ def test_no_checkpoint_is_written_into_another_table(tmp_path):
     assert paths_of(handle) == {"new1", "new2", "new3"}
 
 
-def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
+def test_a_checkpoint_written_while_the_table_is_replaced_is_removed_again(tmp_path):
     other = _create_table(str(tmp_path / "other"), "new1", "new2", "new3", later_ms=-HOUR_MS)
 
     class Replacing(LocalStore):
@@ -269,7 +269,7 @@ def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
     assert paths_of(handle) == {"new1", "new2", "new3"}
 
 
-def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
+def test_a_compaction_of_the_commits_of_two_tables_is_removed_again(tmp_path):
     other = _create_table(str(tmp_path / "other"), *(f"new{number}" for number in range(6)))
 
     class Replacing(LocalStore):

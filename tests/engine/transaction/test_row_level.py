@@ -293,7 +293,7 @@ def test_a_merge_that_records_another_clause_shares_no_rows():
             assert sorted(row[1] or 0 for row in rows_of(table.snapshot()).values()) == [2, 3, 4, 5]
 
 
-def test_a_delete_whose_change_file_names_rows_that_are_gone_is_aborted():
+def test_a_delete_whose_change_file_names_deleted_rows_is_aborted():
     table = _table(enableChangeDataFeed="true")
     running = run(c.Delete(5, c.Range(0, 2)), table, stats=False)
     assert any(isinstance(action, AddCDCFile) for action in running.staged)
@@ -332,7 +332,7 @@ def _actions(table: DeltaTable, version: int):
     return read_commit(table.store, version).actions
 
 
-def test_a_merged_vector_lies_in_a_random_directory_where_the_table_asks_for_it():
+def test_a_merged_vector_is_in_a_random_directory_where_the_table_requests_it():
     named = {"delta.enableDeletionVectors": "true", "delta.randomizeFilePrefixes": "true"}
     table = DeltaTable.create(f"memory://rows/{uuid.uuid4()}", SCHEMA, properties=named)
     _do(table, c.Append(1, tuple(("a", x % 3) for x in range(3000))))

@@ -78,7 +78,7 @@ def test_spark_sees_that_a_new_row_does_not_match(
 
 
 @pytest.mark.parametrize(("name", "with_spark"), [("aNN", True), ("bob", False)])
-def test_a_row_that_matches_or_that_nobody_can_test_is_a_conflict(
+def test_a_row_that_matches_or_cannot_be_tested_is_a_conflict(
     name: str, with_spark: bool, table: DeltaTable, spark: SparkSession
 ):
     meanwhile = _Meanwhile(table, spark, _insert(2, name), with_spark=with_spark)

@@ -56,7 +56,7 @@ PHASES = ["staged", "before_commit"]
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_data_file_that_is_gone_stops_the_commit(phase):
+def test_a_missing_data_file_stops_the_commit(phase):
     table = new_table()
     txn = table.start_transaction(observer=Deleting(phase, table.store, "b"))
     stage(txn, data_file("a"), data_file("b"))
@@ -65,7 +65,7 @@ def test_a_data_file_that_is_gone_stops_the_commit(phase):
     assert table.version() == 0
 
 
-def test_a_row_change_file_that_is_gone_stops_the_commit():
+def test_a_missing_change_file_stops_the_commit():
     table = new_table()
     changes = AddCDCFile(path="_change_data/c", partition_values={}, size=1)
     txn = table.start_transaction(observer=Deleting("staged", table.store, changes.path))
@@ -74,7 +74,7 @@ def test_a_row_change_file_that_is_gone_stops_the_commit():
         txn.commit("WRITE")
 
 
-def test_a_deletion_vector_that_is_gone_stops_the_commit():
+def test_a_missing_deletion_vector_stops_the_commit():
     table = new_table(enableDeletionVectors="true")
     add = data_file("a", stats='{"numRecords":5000}')
     creation = table.start_transaction()
@@ -117,7 +117,7 @@ def test_an_attempt_that_follows_a_long_wait_looks_again(waited_s):
     assert store.asked.count("mine") == (2 if waited_s == LONG_WAIT_S else 1)
 
 
-def test_a_file_that_is_lost_while_versions_are_lost_stops_the_commit():
+def test_a_file_lost_while_versions_are_lost_stops_the_commit():
     table, clock = new_table(), FakeClock()
 
     def meanwhile():
@@ -133,7 +133,7 @@ def test_a_file_that_is_lost_while_versions_are_lost_stops_the_commit():
 
 
 @pytest.mark.parametrize("operation", ["VACUUM START", "VACUUM END"])
-def test_a_vacuum_that_comes_first_has_the_files_looked_for_at_once(operation):
+def test_an_earlier_vacuum_causes_a_check_of_files_at_once(operation):
     table = new_table()
 
     def vacuum():
@@ -147,7 +147,7 @@ def test_a_vacuum_that_comes_first_has_the_files_looked_for_at_once(operation):
     assert table.version() == 1
 
 
-def test_files_that_are_gone_once_a_commit_is_in_doubt_leave_it_in_doubt():
+def test_files_missing_once_a_commit_is_in_doubt_leave_it_in_doubt():
     """The commit may have landed before the files disappeared."""
 
     class Lost(MemoryStore):

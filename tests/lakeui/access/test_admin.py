@@ -87,7 +87,7 @@ def test_of_a_table_only_name_and_description_are_edited(root, world):
     assert "0 top-level columns" in text
 
 
-def test_a_grant_says_who_gave_it(root, world):
+def test_a_grant_names_its_giver(root, world):
     other = person("bob")
     body = {"table": Table.objects.get().pk, "user": other.pk, "role": int(Role.OPERATOR)}
     root.post(address(TableGrant, "add"), body)
@@ -107,7 +107,7 @@ def test_the_admin_is_for_staff(client, db):
     assert client.get(reverse("admin:index")).status_code == 302
 
 
-def test_the_index_has_our_name_and_lists_nothing_that_nobody_edits(root, world):
+def test_the_index_has_the_products_name_and_omits_models_that_nobody_edits(root, world):
     text = root.get(reverse("admin:index")).text
     assert "Django administration" not in text
     assert "<title>Administration · lakeui</title>" in " ".join(text.split())

@@ -45,7 +45,7 @@ def token_client(ann):
 
 
 @pytest.mark.parametrize("how", ["session_client", "token_client"])
-def test_a_job_is_on_record_with_who_asked_and_why(request, table, ann, how):
+def test_a_job_is_logged_with_its_requester_and_the_reason(request, table, ann, how):
     caller = request.getfixturevalue(how)
     response = caller.post(f"/api/v1/tables/{table.pk}/jobs/", OPTIMIZE, format="json")
     entry = entries(Job).get(object_pk=response.json()["id"])

@@ -8,7 +8,7 @@ from tests.lakeui.people import person
 pytestmark = pytest.mark.django_db
 
 
-def test_nobody_keeps_a_page_of_a_person_who_is_signed_in():
+def test_pages_of_a_signed_in_person_are_not_cached():
     client = PageClient()
     client.force_login(person("viewer"))
     for path in ("/", "/tables/", "/jobs/", "/conflicts/", "/no-such-page/"):

@@ -100,7 +100,7 @@ def _read(client, path):
 
 
 @NAMES_BOTH
-def test_nothing_told_of_a_job_names_a_table_its_reader_may_not_see(orders, guest, sql):
+def test_nothing_shown_of_a_job_names_a_table_hidden_from_its_reader(orders, guest, sql):
     job, schedule = _create_job(orders, sql), _create_schedule(orders, sql, person("owner"))
     conflict = make_conflict(orders, job)
     client = _client(guest)
@@ -148,7 +148,7 @@ def test_other_table_names_are_found_wherever_a_statement_can_contain_them(order
 
 
 @NAMES_BOTH
-def test_who_may_not_read_a_command_cannot_have_it_done_again(orders, guest, sql):
+def test_a_person_who_may_not_read_a_command_cannot_repeat_it(orders, guest, sql):
     with pytest.raises(NotPermittedError) as refused:
         retry_job(_create_job(orders, sql), guest)
     assert "salaries" not in str(refused.value)
@@ -163,7 +163,7 @@ def test_a_search_does_not_find_by_words_that_are_kept_back(orders, guest):
     assert search(person("ann", "viewer"), "salaries").jobs == [job]
 
 
-def test_a_plan_tells_who_writes_without_the_words_that_name_other_tables(orders):
+def test_a_plan_names_its_writer_without_the_words_that_name_other_tables(orders):
     mine = make_job(orders, state=Job.State.RUNNING)
     running = {"state": Job.State.RUNNING, "finished_at": None}
     _create_job(orders, MERGE, **running)
@@ -171,7 +171,7 @@ def test_a_plan_tells_who_writes_without_the_words_that_name_other_tables(orders
     assert other_writers(mine) == ["merge of sales.orders", "DELETE FROM sales.orders WHERE a = 1"]
 
 
-def test_a_reader_asks_for_their_tables_once(orders, guest, django_assert_num_queries):
+def test_a_readers_tables_are_queried_once(orders, guest, django_assert_num_queries):
     jobs = [_create_job(orders, SCRIPT) for _ in range(5)]
     reader = Reader(guest)
     with django_assert_num_queries(2):
@@ -189,7 +189,7 @@ SUBQUERY = "DELETE FROM sales.orders WHERE a IN (SELECT a FROM hr.salaries WHERE
     ],
     ids=["delete", "merge"],
 )
-def test_the_condition_of_an_aborted_write_is_for_who_may_read_its_statement(
+def test_the_condition_of_an_aborted_write_is_shown_to_readers_of_its_statement(
     orders, guest, sql, predicate
 ):
     job = _create_job(orders, sql, error_message="")

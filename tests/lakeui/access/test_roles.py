@@ -52,7 +52,7 @@ def test_a_grant_counts_on_its_table_alone():
     assert list(visible_tables(user)) == [mine]
 
 
-def test_a_grant_below_the_group_takes_nothing_away():
+def test_a_grant_below_the_group_reduces_nothing():
     user, table = person("ann", "admin"), make_table()
     grant(user, table, "viewer")
     assert role_of(user, table) == Role.ADMIN
@@ -63,7 +63,7 @@ def test_a_superuser_is_an_admin_without_a_group():
 
 
 @pytest.mark.parametrize("who", ["anonymous", "inactive"])
-def test_nobody_and_the_dismissed_see_nothing(who):
+def test_visitors_and_disabled_accounts_see_nothing(who):
     table = make_table()
     user = AnonymousUser()
     if who == "inactive":
@@ -93,7 +93,7 @@ def test_jobs_and_conflicts_are_seen_where_their_table_is():
     assert list(visible_conflicts(user)) == [seen]
 
 
-def test_a_conflict_of_no_known_table_is_for_who_sees_all_tables():
+def test_a_conflict_of_no_known_table_is_shown_to_people_who_see_all_tables():
     stray = make_conflict(None)
     assert list(visible_conflicts(person("ann", "viewer"))) == [stray]
 
@@ -122,7 +122,7 @@ def test_irreversible_commands_need_an_admin(kind, parameters, action):
     assert action_for_kind(kind, parameters) == action
 
 
-def test_the_groups_are_asked_once_for_a_person(django_assert_num_queries):
+def test_the_groups_of_a_person_are_queried_once(django_assert_num_queries):
     user = User.objects.get(pk=person("ann", "operator").pk)
     with django_assert_num_queries(1):
         assert role_of(user) == Role.OPERATOR

@@ -69,7 +69,7 @@ def test_concurrent_requests_with_one_key_make_one_job():
     assert {answer.json()["id"] for answer in answers} == {str(Job.objects.get().pk)}
 
 
-def test_an_aborted_write_asked_for_again_at_once_runs_once():
+def test_an_aborted_write_repeated_concurrently_runs_once():
     user, table = person("ann", "maintainer"), make_table()
     given = {"where": "TRUE"}
     lost = Job.objects.create(
@@ -83,7 +83,7 @@ def test_an_aborted_write_asked_for_again_at_once_runs_once():
     assert Job.objects.filter(retry_of=lost).count() == 1
 
 
-def test_pages_miss_no_row_and_repeat_none_while_others_come():
+def test_pages_miss_and_repeat_no_row_while_others_are_added():
     user, table = person("ann", "maintainer"), make_table()
     before = {Job.objects.create(table=table, kind="optimize").pk for _ in range(25)}
     client = APIClient()

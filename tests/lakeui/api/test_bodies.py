@@ -60,7 +60,7 @@ def test_a_declared_length_over_the_limit_is_refused_without_reading():
     assert (answer["code"], answer["request_id"]) == ("REQUEST_TOO_LARGE", headers["x-request-id"])
 
 
-def test_a_body_without_a_length_is_refused_while_it_comes():
+def test_a_body_without_a_length_is_refused_while_it_arrives():
     start, _, taken = post("/api/v1/tables/", [b"x" * 100] * FOREVER)
     assert (start["status"], taken) == (413, 11)
 

@@ -40,7 +40,7 @@ def test_a_statement_that_would_grow_is_refused(client_for, table, sql):
         ("audit/?since=0001-01-01T00:00:00%2B23:59", "since"),
     ],
 )
-def test_a_filter_that_no_database_takes_is_refused_by_its_name(client_for, table, query, field):
+def test_a_filter_that_no_database_accepts_is_refused_by_its_name(client_for, table, query, field):
     answer = client_for("admin").get(f"/api/v1/{query.format(table=table.pk)}")
     assert [error["field"] for error in problem(answer, 422)["errors"]] == [field]
 
@@ -55,7 +55,7 @@ def test_a_page_shows_such_a_filter_as_a_fault_too(client_for, table):
 @pytest.mark.parametrize(
     "address", ["/api/v1/tables/1/grants/a%00b/", "/search/?q=%00", "/conflicts/%00/"]
 )
-def test_an_address_with_a_character_that_no_database_takes_is_refused(client_for, address):
+def test_an_address_with_a_character_that_no_database_accepts_is_refused(client_for, address):
     answer = client_for("admin").get(address)
     assert answer.status_code == 400
     assert answer.headers["X-Request-ID"]

@@ -32,7 +32,7 @@ def test_the_level_is_changed_by_a_job_on_the_state_that_was_seen(client_for, ta
 
 
 @pytest.mark.parametrize("body", [{}, {"level": "SnapshotIsolation"}, {"level": None}])
-def test_a_change_that_is_none_is_refused(client_for, table, body):
+def test_an_empty_change_is_refused(client_for, table, body):
     path = f"/api/v1/tables/{table.pk}/isolation/"
     problem(client_for("admin").patch(path, body, format="json", headers={"If-Match": "*"}), 422)
 

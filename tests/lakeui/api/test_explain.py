@@ -38,7 +38,7 @@ def test_a_report_without_a_conflict_is_not_kept(client_for, table):
     assert (response.status_code, response.json()["conflict_id"]) == (200, None)
 
 
-def test_who_may_only_look_may_not_record(client_for, table):
+def test_a_viewer_may_not_record(client_for, table):
     problem(client_for("viewer").post(PATH, {"text": TEXT, "record": True}, format="json"), 403)
 
 

@@ -9,7 +9,7 @@ from tests.lakeui.api.problem import problem
 from tests.lakeui.people import grant, make_table, person
 
 
-def test_a_role_is_given_changed_and_taken_away(client_for, people, table):
+def test_a_role_is_given_changed_and_revoked(client_for, people, table):
     path = f"/api/v1/tables/{table.pk}/grants/"
     caller, stranger = client_for("admin"), people["stranger"]
     caller.put(f"{path}stranger/", {"role": "viewer"}, format="json")
@@ -36,7 +36,7 @@ def test_an_admin_of_one_table_gives_roles_only_there(client, people, table):
     assert not TableGrant.objects.filter(table=other).exists()
 
 
-def test_a_role_nobody_knows_is_refused(client_for, table):
+def test_an_unknown_role_is_refused(client_for, table):
     path = f"/api/v1/tables/{table.pk}/grants/stranger/"
     [fault] = problem(client_for("admin").put(path, {"role": "emperor"}, format="json"), 422)[
         "errors"

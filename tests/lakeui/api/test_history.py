@@ -32,7 +32,7 @@ def test_an_unknown_range_is_refused(client_for, api):
     problem(client_for("viewer").get(f"{api}/timeline/?range=7y"), 422, "INVALID_REQUEST")
 
 
-def test_growth_tells_sizes_as_text(client_for, table, api):
+def test_growth_has_sizes_as_text(client_for, table, api):
     body = client_for("viewer").get(f"{api}/growth/").json()
     assert [point["version"] for point in body["points"]] == [0, 1, 2]
     assert body["points"][-1]["size_bytes"] == str(3 * 2**53)

@@ -74,7 +74,7 @@ def test_an_etag_is_another_where_the_answer_is(viewer, table, active_job):
         assert again.json() != first.json()
 
 
-def test_who_may_not_read_a_job_has_another_etag_of_it(client, people, guest, table):
+def test_a_person_who_may_not_read_a_job_gets_another_etag(client, people, guest, table):
     """Two people may share a browser: on 304 the second would see the first one's answer."""
     statement = {"parameters": {"source": "SELECT * FROM sales.secret"}, "kind": "insert"}
     job = make_job(table, people["maintainer"], state=Job.State.RUNNING, **statement)
@@ -131,7 +131,7 @@ def test_an_ended_job_is_not_waited_for(viewer, job):
     assert viewer.get(f"/api/v1/jobs/{job.pk}/?wait={LONG}").status_code == 200
 
 
-def test_without_news_the_answer_comes_after_the_time(viewer, table, active_job):
+def test_without_news_the_answer_is_sent_after_the_time(viewer, table, active_job):
     began = monotonic()
     assert viewer.get(f"/api/v1/jobs/{active_job.pk}/?wait=1").json()["state"] == "running"
     etag = viewer.get(f"/api/v1/tables/{table.pk}/")["ETag"]
@@ -165,7 +165,7 @@ def test_a_token_that_expires_during_a_wait_is_refused_at_its_end(
     problem(client.get(f"/api/v1/jobs/{active_job.pk}/?wait={LONG}", headers=headers), 401)
 
 
-def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
+def test_a_person_who_loses_the_right_during_a_wait_learns_nothing(
     client, guest, table, monkeypatch
 ):
     client.force_login(guest)
@@ -179,7 +179,7 @@ def test_who_loses_the_right_to_look_during_a_wait_learns_nothing(
 
 
 @pytest.mark.parametrize("ends", ["signs out", "is disabled", "is admin no more"])
-def test_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
+def test_a_person_who_signs_out_or_is_disabled_during_a_wait_learns_nothing(
     client, people, active_job, monkeypatch, ends
 ):
     person = people["admin"]
@@ -227,7 +227,7 @@ def test_waits_beyond_the_limit_of_a_process_are_told_to_retry(viewer, active_jo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_goes_away_waits_no_longer(people, active_job):
+def test_a_client_that_disconnects_waits_no_longer(people, active_job):
     """uvicorn cancels the request's task in the same way."""
     client = AsyncClient()
     client.force_login(people["viewer"])

@@ -35,7 +35,7 @@ def test_a_file_is_sent_and_a_table_made_of_it(client_for):
     assert response.headers["Location"].endswith(f"/jobs/{Job.objects.get().pk}/")
 
 
-def test_a_clone_is_asked_for_under_a_new_name(client_for, table):
+def test_a_clone_is_requested_under_a_new_name(client_for, table):
     body = {"name": "new.clone", "clone": {"source_table": table.name}}
     response = client_for("maintainer").post("/api/v1/tables/", body, format="json")
     assert response.status_code == 202, response.content
@@ -52,12 +52,12 @@ def test_a_file_that_cannot_be_loaded_is_refused(client_for, file):
     problem(client_for("operator").post("/api/v1/uploads/", file, format="multipart"), 422)
 
 
-def test_a_guest_who_may_only_look_sends_no_files(guest, client):
+def test_a_guest_with_the_role_viewer_sends_no_files(guest, client):
     client.force_login(guest)
     problem(client.post("/api/v1/uploads/", csv()), 403)
 
 
-def test_a_name_that_is_taken_is_a_conflict(client_for, table):
+def test_an_existing_name_is_a_conflict(client_for, table):
     body = {"name": table.name, "create": {"schema": SCHEMA}}
     response = client_for("admin").post("/api/v1/tables/", body, format="json")
     problem(response, 409, "DELTA_TABLE_ALREADY_EXISTS")
@@ -105,7 +105,7 @@ def test_a_job_outside_the_roots_names_the_offending_part(client_for, table):
     assert [error["field"] for error in refused["errors"]] == ["table"]
 
 
-def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worker(client_for):
+def test_an_existing_table_is_registered_at_once_and_its_log_read_by_a_worker(client_for):
     place = Path(settings.LAKE_HOME) / "rest_registered"
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
     response = client_for("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
@@ -122,7 +122,7 @@ def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worke
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_waits_for_the_store_of_a_table_that_is_registered(client_for, monkeypatch):
+def test_a_slow_store_of_a_new_table_delays_no_other_request(client_for, monkeypatch):
     """A database that allows one writer at a time would be blocked while a store does not answer."""
     place, waits = Path(settings.LAKE_HOME) / "rest_once", []
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))

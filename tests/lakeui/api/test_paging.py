@@ -45,7 +45,7 @@ def test_rows_without_a_value_come_before_all_others(client_for, nine_tables):
     assert [row["last_commit_at"] is None for row in rows] == [True] * 4 + [False] * 5
 
 
-def test_a_row_that_comes_meanwhile_moves_nothing(client_for, table):
+def test_a_row_added_meanwhile_moves_nothing(client_for, table):
     caller = client_for("viewer")
     first = caller.get("/api/v1/jobs/", {"page_size": 2})
     jobs = [make_job(table) for _ in range(4)]
@@ -86,7 +86,7 @@ def test_a_token_belongs_to_its_list_and_filters(client_for, nine_tables):
 
 
 @pytest.mark.parametrize("token", ["x", "", "e30", "a:b:c"])
-def test_a_token_nobody_gave_is_refused_or_the_first_page(client_for, nine_tables, token):
+def test_an_invented_page_token_is_refused_or_means_the_first_page(client_for, nine_tables, token):
     response = client_for("viewer").get("/api/v1/tables/", {"page_token": token})
     assert response.status_code == (422 if token else 200)
 

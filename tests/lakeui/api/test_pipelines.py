@@ -124,7 +124,7 @@ def test_a_transaction_with_nothing_to_commit_has_ended(program, report):
     assert PipelineTransaction.objects.get().state == "ended"
 
 
-def test_a_batch_that_comes_again_is_kept_once(program, report):
+def test_a_repeated_batch_is_stored_once(program, report):
     events = [*program.resolve_events(), *program.abort_events()]
     report(*events, dropped=7)
     again = report(*events, dropped=7)
@@ -153,7 +153,7 @@ def test_an_error_of_another_engine_is_kept_as_reported(program, report):
     assert conflict.wasted_ms >= 40_000
 
 
-def test_a_table_that_is_not_theirs_is_refused_with_the_reason_and_the_others_kept(program, report):
+def test_a_hidden_table_is_refused_with_the_reason_and_the_others_are_stored(program, report):
     other = make_table("secret.salaries")
     begun, aborted = program.abort_events()
     for name in (other.uri, other.name, "no.such"):

@@ -97,7 +97,7 @@ def test_nested_faults_are_reported_with_their_path():
     assert fault == {"field": "a.b", "code": "invalid", "message": "bad"}
 
 
-def test_an_unforeseen_error_tells_nothing_of_itself(caplog):
+def test_an_unforeseen_error_reveals_nothing_of_itself(caplog):
     request = Request(RequestFactory().get("/api/v1/tables/"))
     response = handle_exception(ZeroDivisionError("secret"), {"request": request})
     assert response.status_code == 500
@@ -129,14 +129,14 @@ def test_an_unknown_address_answers_with_problem_json(client_for, path, code):
     problem(client_for("viewer").get(path), 404, code)
 
 
-def test_a_method_nobody_offers_is_named_with_those_that_are(client_for):
+def test_an_unsupported_method_is_named_with_the_supported_ones(client_for):
     response = client_for("admin").delete("/api/v1/tables/")
     problem(response, 405, "METHOD_NOT_ALLOWED")
     assert "GET" in response.headers["Allow"]
     problem(client_for("admin").options("/api/v1/tables/"), 405)
 
 
-def test_a_request_that_is_not_json_is_refused(client_for):
+def test_a_body_that_is_not_json_is_refused(client_for):
     problem(client_for("viewer").get("/api/v1/tables/", headers={"Accept": "text/html"}), 406)
     response = client_for("admin").post("/api/v1/tables/", "a=b", content_type="text/csv")
     problem(response, 415, "UNSUPPORTED_MEDIA_TYPE")
@@ -157,7 +157,7 @@ def test_a_request_that_is_not_json_is_refused(client_for):
         b'{"uri": "/a", "uri": "/b"}',
     ],
 )
-def test_a_body_that_is_not_decent_json_is_refused(client_for, body):
+def test_abnormal_json_is_refused(client_for, body):
     response = client_for("admin").post("/api/v1/tables/", body, content_type="application/json")
     problem(response, 400, "PARSE_ERROR")
 
@@ -175,7 +175,7 @@ def test_a_body_that_is_no_object_is_refused_with_the_reason(client_for, body):
     problem(response, 422, "INVALID_REQUEST")
 
 
-def test_a_host_that_is_not_ours_gets_a_problem_too(client):
+def test_an_unknown_host_gets_a_problem_too(client):
     problem(client.get("/api/v1/tables/", headers={"Host": "evil.example"}), 400)
 
 

@@ -148,9 +148,7 @@ def test_a_batch_that_arrives_several_times_at_once_is_stored_once(program, toke
     assert [pipeline.dropped for pipeline in Pipeline.objects.all()] == [3]
 
 
-def test_a_table_that_is_not_registered_is_said_and_dropped(
-    live_server, program, token, spool, caplog
-):
+def test_an_unregistered_table_is_named_and_dropped(live_server, program, token, spool, caplog):
     program.table.delete()
     box = outbox_to(live_server.url, spool, token=token)
     write_with_conflicts(program, box)

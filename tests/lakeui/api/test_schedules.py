@@ -38,7 +38,7 @@ def test_a_schedule_at_fault_names_the_field(client_for, table, changed, field):
     assert field in {fault["field"] for fault in faults}
 
 
-def test_a_name_is_taken_once_a_table(client_for, table):
+def test_a_name_belongs_to_one_table(client_for, table):
     path = f"/api/v1/tables/{table.pk}/schedules/"
     client_for("admin").post(path, NIGHTLY, format="json")
     [fault] = problem(client_for("admin").post(path, NIGHTLY, format="json"), 422)["errors"]

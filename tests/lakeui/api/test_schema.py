@@ -37,7 +37,7 @@ def test_every_address_is_in_it(document):
     assert set(document["paths"]) == {f"/api/v1/{shape}" for shape in shapes - drawn}
 
 
-def test_every_operation_tells_of_problems_and_itself(document):
+def test_every_operation_documents_its_problems_and_itself(document):
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             problem = operation["responses"]["default"]["content"]

@@ -191,7 +191,7 @@ def test_a_reader_who_loses_the_table_receives_nothing_more_of_it(world):
         assert events.response.status_code == 404
 
 
-def test_who_may_not_see_the_table_has_no_stream_of_it(world):
+def test_a_person_who_may_not_see_the_table_has_no_stream_of_it(world):
     url, table, job, _ = world
     _, stranger = token_of(person("stranger"))
     _, reporter = token_of(person("program", "reporter"), Role.REPORTER)
@@ -235,7 +235,7 @@ def test_as_many_streams_as_a_person_may_have(client, db, monkeypatch):
     assert not event_streams._waiting
 
 
-def test_a_stream_whose_reader_takes_nothing_is_cut_and_leaves_its_place(monkeypatch):
+def test_a_stream_whose_reader_reads_nothing_is_ended_and_frees_its_place(monkeypatch):
     monkeypatch.setattr(event_streams, "LONGEST_S", 0.05)
     monkeypatch.setattr(event_streams, "GRACE_S", 0.05)
     news = event_streams.StreamState("job", "1", "{}", is_over=False, differs=lambda: False)

@@ -100,7 +100,7 @@ def test_a_request_at_fault_names_the_field(client_for, table, body, field):
     assert not Job.objects.exists()
 
 
-def test_a_job_tells_attempts_events_and_conflicts(client_for, job, conflict):
+def test_a_job_has_attempts_events_and_conflicts(client_for, job, conflict):
     body = client_for("viewer").get(f"/api/v1/jobs/{job.pk}/").json()
     assert [row["outcome"] for row in body["attempt_rows"]] == ["conflicted"]
     assert body["conflicts"] == [conflict.pk]
@@ -108,7 +108,7 @@ def test_a_job_tells_attempts_events_and_conflicts(client_for, job, conflict):
     assert event["message"] == "Queued"
 
 
-def test_a_queued_job_is_cancelled_by_who_asked_for_it(client_for, job):
+def test_a_queued_job_is_cancelled_by_its_requester(client_for, job):
     Job.objects.update(state=Job.State.QUEUED)
     response = client_for("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel")
     assert (response.status_code, response.json()["state"]) == (202, "cancelled")

@@ -34,7 +34,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(make, client_for):
     assert listed["role"] == "admin"
 
 
-def test_a_token_stands_for_its_owner(make, table):
+def test_a_token_acts_as_its_owner(make, table):
     caller = bearer(make().json()["token"])
     assert caller.get("/api/v1/tables/").json()["items"][0]["name"] == table.name
 
@@ -53,7 +53,7 @@ def test_a_viewers_token_changes_nothing(make, job, people):
     problem(caller.post("/api/v1/tokens/", {}, format="json"), 403, "TOKEN_TOO_WEAK")
 
 
-def test_nobody_makes_a_token_above_themselves(make):
+def test_a_token_never_has_more_rights_than_its_maker(make):
     problem(make("operator", role="maintainer"), 403, "PERMISSION_DENIED")
 
 
@@ -79,7 +79,7 @@ def test_a_revoked_token_is_refused(make, client_for):
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_nobody_revokes_anothers_token(make, client_for):
+def test_another_persons_token_cannot_be_revoked(make, client_for):
     problem(client_for("maintainer").delete(f"/api/v1/tokens/{make().json()['id']}/"), 404)
 
 

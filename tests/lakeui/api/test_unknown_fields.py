@@ -67,7 +67,7 @@ def test_an_action_without_a_body_refuses_one(client_for, table, schedule, job, 
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(client_for, job, action):
+def test_an_action_on_a_job_accepts_no_parameters_and_an_empty_body(client_for, job, action):
     admin = client_for("admin")
     answer = admin.post(f"/api/v1/jobs/{job.pk}:{action}?dry_run=true")
     assert problem(answer, 422, "INVALID_REQUEST")["errors"][0]["code"] == "unknown_parameter"
@@ -77,7 +77,7 @@ def test_an_action_on_a_job_takes_no_parameters_and_an_empty_body(client_for, jo
     )
 
 
-def test_the_document_says_that_no_other_field_is_taken(client_for):
+def test_the_document_says_that_no_other_field_is_accepted(client_for):
     schemas = client_for("anonymous").get("/api/v1/schema/").json()["components"]["schemas"]
     bodies = {name: schema for name, schema in schemas.items() if name.endswith("Request")}
     assert len(bodies) > 10

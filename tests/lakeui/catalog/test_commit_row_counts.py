@@ -36,7 +36,7 @@ def mirror(tmp_path, settings):
     return register
 
 
-def test_files_that_come_with_a_vector_bring_their_live_rows_and_lose_none(mirror):
+def test_files_added_with_a_vector_add_their_live_rows_and_lose_none(mirror):
     table = mirror(
         ("CLONE", [_add("a.parquet", 3), add("b.parquet", rows=5)]),
         ("RESTORE", [_add("c.parquet", 1), remove("b.parquet", stats=TEN)]),

@@ -103,7 +103,7 @@ def test_vacuum_is_due_where_the_store_has_enough_that_can_go_now(lake, settings
     assert (table.vacuum_bytes, table.vacuum_measured_at) == (0, None)
 
 
-def test_the_store_is_asked_once_an_hour_and_after_a_vacuum(lake, settings):
+def test_the_store_is_queried_once_an_hour_and_after_a_vacuum(lake, settings):
     settings.ATTENTION_VACUUM_BYTES = 1
     new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
     append_commit(lake / "t", 1, [add("a")])

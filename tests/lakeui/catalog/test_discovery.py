@@ -88,11 +88,11 @@ def test_tables_are_found_but_not_those_inside_of_others(lake):
     ]  # fmt: skip
 
 
-def test_a_root_that_is_a_table_is_the_one(lake):
+def test_a_root_that_is_a_table_is_the_only_result(lake):
     assert tables(list_below(lake / "crm")) == [""]
 
 
-def test_a_search_goes_on_after_any_directory(lake):
+def test_a_search_continues_after_any_directory(lake):
     whole = list_below(lake)
     for place, directory in enumerate(whole):
         assert list_below(lake, directory.path) == whole[place + 1 :]
@@ -115,7 +115,7 @@ def test_an_unreadable_directory_is_reported_and_skipped(lake):
     assert len(tables(directories)) == 3
 
 
-def test_a_search_goes_on_after_a_directory_that_cannot_be_read(lake, settings, monkeypatch):
+def test_a_search_continues_after_an_unreadable_directory(lake, settings, monkeypatch):
     is_table = discoveries._is_table
 
     def fail_in_empty(store, path):
@@ -193,7 +193,7 @@ def test_only_paths_that_match_are_found(lake):
     assert list_found(discovery) == ["returns", "orders"]
 
 
-def test_a_search_rests_at_its_bound_and_goes_on(lake, settings):
+def test_a_search_pauses_at_its_limit_and_continues(lake, settings):
     settings.DISCOVER_MAX_DIRECTORIES = 4
     discovery = request_search(lake)
     assert search(discovery.pk) is False
@@ -340,7 +340,7 @@ def test_a_search_is_repeated_when_its_hours_are_over_and_finds_new_tables(lake)
     assert not Table.objects.exists()
 
 
-def test_a_repeated_search_that_rests_at_its_bound_goes_on_at_once(lake, settings):
+def test_a_repeated_search_that_pauses_at_its_limit_continues_at_once(lake, settings):
     settings.DISCOVER_MAX_DIRECTORIES = 4
     discovery = request_repeated_search(lake)
     search(discovery.pk)
@@ -363,7 +363,7 @@ def test_a_round_of_a_repeated_search_is_bounded(lake, settings, monkeypatch):
     assert repeat_due(discovery.finished_at + timedelta(hours=6)) == 1
 
 
-def test_a_repeated_search_of_a_root_that_is_gone_waits_for_its_hours(lake):
+def test_a_repeated_search_of_a_missing_root_waits_for_its_hours(lake):
     discovery = request_repeated_search(lake)
     shutil.rmtree(lake)
     search(discovery.pk)
@@ -404,7 +404,7 @@ def test_an_unregistered_table_stays_off_the_list(lake, django_user_model):
     assert register_found([(left.place, left.name)], ada).tables[0].name == "crm"
 
 
-def test_a_search_that_is_forgotten_meanwhile_ends(lake, django_user_model, monkeypatch):
+def test_a_search_that_is_deleted_meanwhile_ends(lake, django_user_model, monkeypatch):
     discovery = request_repeated_search(
         lake, django_user_model.objects.create_superuser("ada"), registers=True
     )
@@ -483,7 +483,7 @@ def test_the_findings_of_a_repeated_search_are_reported_until_registered_or_dism
     assert list_attention(admin) == [], "what is gone is told no more"
 
 
-def test_a_search_that_registers_or_is_not_repeated_tells_nothing(lake):
+def test_a_search_that_registers_or_is_not_repeated_needs_no_attention(lake):
     admin = User.objects.create_superuser("root")
     once = request_discovery(str(lake), "sales/*", NAMING, admin)
     again = request_discovery(str(lake), "", NAMING, admin, every_hours=1, registers=True)

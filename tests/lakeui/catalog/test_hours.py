@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
         datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC),
     ],
 )
-def test_a_moment_lies_in_its_hour_of_utc(moment):
+def test_a_moment_is_in_its_hour_of_utc(moment):
     Commit.objects.create(table=make_table("sales.orders"), version=0, committed_at=moment)
     hours = Commit.objects.annotate(hour=UtcHour("committed_at")).values_list("hour", flat=True)
     exact = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -106,7 +106,7 @@ def test_a_table_has_one_primary_key_and_no_name_twice(orders):
         )
 
 
-def test_a_foreign_key_takes_the_other_tables_primary_key_and_knows_the_table(orders):
+def test_a_foreign_key_uses_the_other_tables_primary_key_and_links_the_table(orders):
     customers = make_table("crm.customers", schema=SCHEMA)
     declare_key(customers, Key(kind="primary", columns=("customer_id",)), None)
     key = declare_key(

@@ -8,7 +8,7 @@ from tests.lakeui.factories import SCHEMA, make_table
 pytestmark = pytest.mark.django_db
 
 
-def test_a_row_that_is_read_for_its_name_decodes_no_schema():
+def test_a_row_read_for_its_name_decodes_no_schema():
     make_table("t")
     row = Table.objects.get()
     assert row.name == "t"
@@ -26,7 +26,7 @@ def test_a_value_that_is_set_is_read_and_saved():
     assert Table.objects.get().schema == {"type": "struct", "fields": []}
 
 
-def test_a_row_saved_without_having_been_asked_keeps_its_schema():
+def test_a_row_saved_without_reading_its_schema_keeps_it():
     make_table("t")
     row = Table.objects.get()
     row.description = "x"

@@ -14,7 +14,7 @@ def signs(before, after):
     return [line.sign + line.text for line in section("Schema", before, after).lines]
 
 
-def test_a_line_that_changed_stands_after_its_old_form():
+def test_a_changed_line_follows_its_old_form():
     before = ["a long", "b long", "c long"]
     assert signs(before, ["a int", "b long", "c int", "d int"]) == [
         "-a long", "+a int", " b long", "-c long", "+c int", "+d int",

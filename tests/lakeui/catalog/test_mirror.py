@@ -72,7 +72,7 @@ def test_a_table_with_a_column_of_another_engines_type_is_mirrored(lake):
     assert definition.schema == ("id long", "at time(6)", "place PointUDT (string)")
 
 
-def test_an_overwrite_tells_the_rows_that_it_replaced(lake):
+def test_an_overwrite_counts_the_rows_that_it_replaced(lake):
     new_table(lake / "orders")
     append_commit(lake / "orders", 1, [add("a.parquet", rows=10), add("b.parquet", rows=990)])
     stats, vector = (
@@ -186,7 +186,7 @@ def test_a_commit_is_counted_once_however_often_it_is_read(lake):
     assert CommitHour.objects.aggregate(n=Sum("commits"))["n"] == 2
 
 
-def test_a_table_that_went_away_keeps_its_rows_and_says_since_when(lake):
+def test_a_table_that_disappeared_keeps_its_rows_and_shows_since_when(lake):
     new_table(lake / "orders")
     table = register_table(str(lake / "orders"))
     mirrored_at = table.mirrored_at
@@ -202,7 +202,7 @@ def test_a_table_that_went_away_keeps_its_rows_and_says_since_when(lake):
     assert table.mirror_tried_at > failed_at
 
 
-def test_the_mirror_notes_who_wrote_last_and_when_it_was_compacted(lake):
+def test_the_mirror_records_the_last_writer_and_the_last_compaction(lake):
     new_table(lake / "orders")
     told = {"operation": "OPTIMIZE", "userName": "opt-scheduler", "timestamp": 1_790_000_000_000}
     append_commit(lake / "orders", 1, [add("a.parquet")], info=told)
@@ -220,7 +220,7 @@ def test_the_mirror_notes_who_wrote_last_and_when_it_was_compacted(lake):
     assert table.last_optimize_at == compacted
 
 
-def test_a_table_that_came_back_has_no_error_any_more(lake):
+def test_a_table_that_reappeared_has_no_error_any_more(lake):
     new_table(lake / "orders")
     table = register_table(str(lake / "orders"))
     (lake / "orders").rename(lake / "away")

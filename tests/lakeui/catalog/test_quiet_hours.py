@@ -49,7 +49,7 @@ def test_operations_without_row_changes_keep_no_hour_busy():
     ("hours", "days"),
     [(range(24), 5), (range(8, 20), 2), ([9], 19), ([], 1), ([h for h in range(24) if h % 3], 5)],
 )
-def test_nothing_is_offered_where_no_hours_are_quiet_or_too_few_commits_tell(hours, days):
+def test_no_hours_are_offered_where_none_are_quiet_or_commits_are_too_few(hours, days):
     table = make_table()
     busy(table, hours, days)
     assert quiet_hours(table, NOW) is None

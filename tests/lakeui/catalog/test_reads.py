@@ -102,7 +102,7 @@ def test_rest_lists_reads_and_cancels_them_for_their_person(client):
     assert list(RowRead.objects.all()) == [other]
 
 
-def test_monitoring_asks_as_often_for_many_reads_as_for_one(django_assert_max_num_queries):
+def test_monitoring_takes_as_many_queries_for_many_reads_as_for_one(django_assert_max_num_queries):
     client = PageClient()
     client.force_login(make_user("ada", Role.VIEWER))
     client.get(reverse("monitoring"))

@@ -39,7 +39,7 @@ def test_a_request_adds_the_table_and_reads_no_commit_of_its_log(place, monkeypa
     assert not table.commits.exists()
 
 
-def test_a_worker_reads_the_log_and_takes_the_sync_away(place):
+def test_a_worker_reads_the_log_and_deletes_the_sync(place):
     table = request_registration(str(place))
     assert list(tables_with_a_log()) == [table]
     mirror_table(table.pk)
@@ -90,7 +90,7 @@ def test_one_worker_first_reads_a_log_and_the_work_of_a_dead_one_is_taken_over(p
     assert table.version == 1
 
 
-def test_later_readings_are_claimed_by_nobody(place):
+def test_later_readings_need_no_claim(place):
     table = request_registration(str(place))
     mirror_table(table.pk)
     assert claim_sync(table)

@@ -153,7 +153,7 @@ def test_the_effect_of_deletion_vectors_equals_a_decision_by_rows(conflict):
     assert "deletion_vectors" not in _collect_advice(conflict), "they were enabled since"
 
 
-def test_a_setting_that_is_on_is_not_advised(conflict):
+def test_an_enabled_setting_is_not_advised(conflict):
     advised = _collect_advice(conflict)
     assert (advised["vectors_on"].verdict, advised["vectors_on"].is_advised) == (
         "on already",
@@ -174,7 +174,7 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(conflict):
     ] == [conflict.pk]
 
 
-def test_the_neighbors_are_of_the_same_kind_and_table(conflict):
+def test_similar_conflicts_are_of_the_same_kind_and_table(conflict):
     earlier, resolved = (
         _create_earlier(conflict, 2),
         _create_earlier(conflict, 1, kind=Conflict.Kind.RESOLVED),

@@ -137,7 +137,7 @@ def test_any_property_that_needs_a_feature_upgrades_the_protocol(properties, fea
     assert any("DROP FEATURE" in text for text in impact.irreversible)
 
 
-def test_column_mapping_is_not_said_to_be_undone():
+def test_column_mapping_is_said_to_be_irreversible():
     impact = impact_of(make_table(**OLD), {MAPPING: "name", LEVEL: "Serializable"})
     [statement] = impact.undone_by
     assert MAPPING not in statement

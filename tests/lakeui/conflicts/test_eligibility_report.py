@@ -110,7 +110,7 @@ def line(lines, name):
     return next(condition for condition in lines if name in condition.name)
 
 
-def test_a_layout_that_fails_comes_with_the_statement_that_mends_it(table):
+def test_a_layout_that_fails_comes_with_the_statement_that_fixes_it(table):
     layout = line(eligibility_report(table).of_table, "clustered")
     assert (layout.state, layout.raw) == ("fails", 'partitionColumns = ["order_date"]')
     command = parse_statement(layout.statement)
@@ -149,7 +149,7 @@ def test_the_time_of_a_rewrite_is_estimated_from_runs_on_the_table_before_others
     assert (cost.runs, cost.runs_are_own) == (3, True)
 
 
-def test_a_run_too_small_to_tell_is_not_counted(table):
+def test_a_run_that_is_too_small_is_not_counted(table):
     attempt(make_job(table, "optimize"), 900, 1)
     assert throughput_of(table) is None
 

@@ -57,7 +57,7 @@ def test_the_winner_is_found_in_the_mirror(table, text, how):
         TEXT.format(at=10**18, txn="x"),
     ],
 )
-def test_a_winner_that_is_not_there_is_not_guessed(table, text):
+def test_a_missing_winner_is_not_guessed(table, text):
     assert explain_report(text, Table.objects.all()).commit is None
 
 

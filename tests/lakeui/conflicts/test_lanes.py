@@ -40,7 +40,7 @@ def bar(lane, key):
 @pytest.mark.parametrize(
     ("level", "exempt"), [("WriteSerializable", 1), ("SnapshotIsolation", 1), ("Serializable", 0)]
 )
-def test_blind_appends_that_were_met_are_exempt_below_serializable(table, level, exempt):
+def test_overlapping_blind_appends_are_exempt_below_serializable(table, level, exempt):
     Commit.objects.filter(version=1).update(is_blind_append=True)
     Commit.objects.filter(version=2).update(read_version=0, isolation_level=level)
     drawn = bar(swim_lane(table), "v2")
@@ -52,7 +52,7 @@ def test_an_aborted_write_overlapped_with_its_winning_commit(table):
     assert bar(swim_lane(table), f"c-{lost.pk}").overlap_count == 2
 
 
-def test_an_engine_that_is_not_recorded_is_not_shown_as_null(table):
+def test_an_unrecorded_engine_is_not_shown_as_null(table):
     make_conflict(table, read_version=0, winning_version=2, facts={"current": {"engine": None}})
     assert "null" not in {shown.engine for shown in swim_lane(table).all}
 
@@ -141,7 +141,7 @@ def test_the_strip_of_a_table_younger_than_a_day_begins_with_its_first_version(t
     assert [passage.first for passage in strip.passages] == [0, 1, 2]
 
 
-def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):
+def test_the_strip_is_the_whole_record_where_it_is_older(table):
     strip = navigator(table, NOON, NOON + timedelta(days=9))
     assert not strip.is_day
     assert (strip.start, strip.end) == (NOON, NOON + timedelta(hours=2))

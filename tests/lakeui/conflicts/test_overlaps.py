@@ -75,7 +75,7 @@ def table():
         ("", {}, "other"),
     ],
 )
-def test_an_operation_is_of_one_kind(operation, how, kind):
+def test_an_operation_has_one_kind(operation, how, kind):
     assert statement_kind(operation, **how) == kind
 
 
@@ -105,7 +105,7 @@ def test_commits_older_than_the_window_are_not_counted(table):
     assert overlaps_of(table).total == 0
 
 
-def test_overlaps_cost_two_queries_however_many_there_are(table):
+def test_overlaps_cost_two_queries_for_any_number_of_them(table):
     now = timezone.now()
     Commit.objects.filter(table=table).delete()
     Commit.objects.bulk_create(
@@ -146,7 +146,7 @@ def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored
 
 
 @pytest.mark.parametrize(("tracking", "verdict"), [(True, "never"), (False, "same file set")])
-def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict):
+def test_the_matrix_of_a_clustered_table_requires_row_tracking(tracking, verdict):
     table = make_table(partition_columns=[], clustering_columns=["a"], deletion_vectors=True)
     unclustered = propose_setting(table, Proposal(clustering=()))
     table.row_tracking = tracking
@@ -189,7 +189,7 @@ def test_a_delete_of_another_partition_passed_nothing_over():
     assert find_out_of_order(far, overlaps_of(far)).versions == ()
 
 
-def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
+def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_examined():
     table = place_in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
     out_of_order = find_out_of_order(table, overlaps_of(table))
@@ -246,7 +246,7 @@ def test_a_write_is_counted_once_however_often_it_would_lose():
     assert (effect.more, effect.open) == ({"DELETE": 1}, 0)
 
 
-def test_a_setting_that_is_in_force_already_is_no_change(table):
+def test_the_present_setting_is_no_change(table):
     assert not proposal_of(table, {LEVEL: "WriteSerializable", VECTORS: "true"}, ("order_date", "customer_id"))  # fmt: skip
     assert foretold(table, {}) is None
 
@@ -300,7 +300,7 @@ def test_with_vectors_losses_by_files_are_undecided():
     assert [(kind.kind, kind.count) for kind in effect.undecided] == [("UPDATE", 1)]
 
 
-def test_a_change_of_clustering_can_be_taken_back(table):
+def test_a_change_of_clustering_can_be_reverted(table):
     make_commit(
         table, 13, "CLUSTER BY", files_added=0, committed_at=timezone.now(),
         operation_parameters={"oldClusteringColumns": "status", "newClusteringColumns": "order_date,customer_id"},

@@ -122,7 +122,7 @@ def test_a_new_message_yields_all_its_facts_after_any_wrapping(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_marks_stand_where_the_facts_were_pasted(way):
+def test_marks_are_at_the_pasted_facts(way):
     pasted = WAYS[way](OLD)
     report = parse_report(pasted)
     told = {mark.fact: pasted[mark.start : mark.end] for mark in report.marks}

@@ -363,7 +363,7 @@ def test_hostile_text_ends_soon(text):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
-def test_every_conflict_has_remedies_and_none_is_a_higher_level(kind):
+def test_every_conflict_has_remedies_and_none_raises_the_level(kind):
     remedies = parse_conflict(kind.code).remedies
     assert remedies
     assert not any("Serializable" in remedy.action for remedy in remedies)

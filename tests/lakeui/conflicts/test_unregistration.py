@@ -41,7 +41,7 @@ def table(lake) -> Table:
     return table
 
 
-def test_all_that_is_on_record_of_a_table_goes_and_its_files_stay(lake, table):
+def test_all_records_of_a_table_are_deleted_and_its_files_stay(lake, table):
     admin = make_user("admin", Role.ADMIN)
     other = make_job(Table.objects.create(name="other", uri=str(lake / "other")))
     before = sorted(lake.rglob("*"))
@@ -119,7 +119,7 @@ def test_the_command_lists_the_forgotten_records_and_leaves_the_files(lake, tabl
     assert sorted(lake.rglob("*")) == before
 
 
-def test_the_command_tells_programs_and_the_audit_trail(table):
+def test_the_command_lists_programs_and_the_audit_trail(table):
     LogEntry.objects.all().delete()
     answer = json.loads(_output("sales.orders", "--reason", "registered twice", "-ojson"))
     assert (answer["name"], answer["uri"]) == ("sales.orders", table.uri)

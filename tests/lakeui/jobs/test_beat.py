@@ -77,7 +77,7 @@ def test_tasks_that_ran_by_a_clock_ahead_run_again_after_a_start_with_the_right_
     assert turns(Recorded(app, clock)) == {"a", "b"}
 
 
-def test_a_clock_that_is_set_back_while_it_runs_silences_nothing(app, clock):
+def test_a_clock_set_back_while_it_runs_stops_no_task(app, clock):
     beat = Recorded(app, clock)
     clock.by = HOUR
     assert turns(beat) == {"a", "b"}
@@ -99,7 +99,7 @@ def test_a_start_while_the_database_is_away_waits_for_it(app, clock):
     assert clock.pauses == 3
 
 
-def test_beat_says_that_it_lives_and_outlives_a_database_that_is_away(app, clock):
+def test_beat_reports_that_it_runs_and_outlives_an_unreachable_database(app, clock):
     def refuse(execute, sql, params, many, context):
         if "periodicturn" in sql:
             raise OperationalError

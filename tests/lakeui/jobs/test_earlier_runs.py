@@ -164,7 +164,7 @@ def test_an_attempt_took_as_long_in_its_cost_as_in_its_timeline(table):
     assert format_span(attempt.finished_at, attempt.started_at) == "1.5 s"
 
 
-def test_a_difference_below_a_second_tells_nothing(table):
+def test_a_difference_below_a_second_means_nothing(table):
     run_of(table, 1, queue=0, steps=(0, 1))
     almost = run_of(table, 0.5, queue=0, steps=(0, 1))
     Job.objects.filter(pk=almost.pk).update(

@@ -39,7 +39,7 @@ def test_only_one_delivery_of_a_message_claims_the_job(job, lease):
     assert (job.state, job.worker, job.attempts) == (Job.State.RUNNING, "spark@here", 1)
 
 
-def test_an_ended_job_is_not_taken(job, lease):
+def test_an_ended_job_is_not_claimed(job, lease):
     leases.finish(lease, Job.State.SUCCEEDED)
     assert leases.claim(job.pk, "spark@there") is None
 
@@ -67,7 +67,7 @@ def test_a_lease_in_time_is_left_alone(job, lease):
     assert leases.requeue_expired() == []
 
 
-def test_a_worker_that_comes_back_after_its_lease_may_write_nothing(job, lease):
+def test_a_worker_that_returns_after_its_lease_may_write_nothing(job, lease):
     expire(job)
     leases.requeue_expired()
     second = leases.claim(job.pk, "spark@there")
@@ -93,7 +93,7 @@ def test_a_cancellation_in_time_stops_the_commit(job, lease):
         leases.begin_commit(lease)
 
 
-def test_a_cancellation_after_the_commit_began_comes_too_late(job, lease):
+def test_a_cancellation_after_the_commit_began_is_too_late(job, lease):
     leases.begin_commit(lease)
     Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
     leases.finish(lease, Job.State.SUCCEEDED, committed_version=4)
@@ -119,7 +119,7 @@ def test_a_cancelling_job_keeps_its_lease_until_its_worker_ends_it(job, lease):
 
 
 @pytest.mark.parametrize("is_committing", [False, True])
-def test_a_cancelling_job_whose_worker_fell_silent_is_taken_once_more_as_cancelling(
+def test_a_cancelling_job_whose_worker_fell_silent_is_claimed_once_more_as_cancelling(
     job, lease, is_committing
 ):
     if is_committing:

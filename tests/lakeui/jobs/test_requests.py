@@ -104,7 +104,7 @@ def test_a_role_below_the_required_one_is_refused(table):
     assert not Job.objects.exists()
 
 
-def test_nothing_is_taken_where_the_installation_is_read_only(table, maintainer, settings):
+def test_no_job_is_accepted_where_the_installation_is_read_only(table, maintainer, settings):
     settings.READ_ONLY = True
     with pytest.raises(ReadOnlyError):
         optimize(table, maintainer)

@@ -75,7 +75,7 @@ def test_a_schedule_of_a_dry_run_is_refused(table, owner, nightly):
         ("0 3 1-7 * 1", datetime(2026, 12, 7, 3, 0, tzinfo=UTC)),  # the first Monday
     ],
 )
-def test_a_cron_text_is_due_after_the_moment_it_is_asked_for(cron, due):
+def test_a_cron_text_is_due_after_the_given_moment(cron, due):
     assert next_due(cron, datetime(2026, 11, 2, 12, 30, tzinfo=UTC)) == due
 
 
@@ -119,7 +119,7 @@ def test_a_schedule_waits_while_its_last_job_runs(nightly):
         ({"max_retries": 30_000}, "retries", True),
     ],
 )
-def test_a_schedule_that_cannot_be_asked_for_says_why_and_stops_no_other(
+def test_a_schedule_that_cannot_be_requested_gives_the_reason_and_stops_no_other(
     table, owner, nightly, broken, told, is_due_again
 ):
     later = create_schedule(
@@ -146,7 +146,7 @@ def test_the_jobs_of_a_schedule_have_its_time_limit(nightly, owner, settings):
     assert Job.objects.get().time_limit_s == run_now(nightly, owner).time_limit_s == 90_000
 
 
-def test_a_schedule_asks_for_no_more_retries_than_a_job_may(table, owner, nightly):
+def test_a_schedule_requests_no_more_retries_than_a_job_may_have(table, owner, nightly):
     words = {"table": table, "owner": owner, "cron": "0 3 * * *", "sql": "OPTIMIZE sales.orders"}
     with pytest.raises(RequestError) as refused:
         create_schedule(name="eager", retries=21, **words)
@@ -155,7 +155,7 @@ def test_a_schedule_asks_for_no_more_retries_than_a_job_may(table, owner, nightl
         change_schedule(nightly, owner, retries=21)
 
 
-def test_an_owner_who_may_no_longer_is_refused_each_time(nightly, owner):
+def test_an_owner_who_lost_the_right_is_refused_each_time(nightly, owner):
     owner.groups.clear()
     make_due(nightly)
     assert fire_due() == 0
@@ -201,7 +201,7 @@ def test_a_schedule_is_checked_like_a_job(table, owner, nightly):
         ("0 1,2 * * *", ""),
     ],
 )
-def test_a_plain_cron_text_is_said_in_words(cron, words):
+def test_a_plain_cron_text_is_described_in_words(cron, words):
     assert cron_in_words(cron) == words
 
 
@@ -329,7 +329,7 @@ def test_the_next_runs_follow_one_another():
         ("0 8 * * 0,6", "Saturdays and Sundays at 08:00 UTC"),
     ],
 )
-def test_spans_of_days_are_said_in_words(cron, words):
+def test_spans_of_days_are_described_in_words(cron, words):
     assert cron_in_words(cron) == words
 
 

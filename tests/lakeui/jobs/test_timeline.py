@@ -108,7 +108,7 @@ def test_the_time_between_two_attempts_is_named_by_why_the_first_ended():
     assert [span.took_ms for span in timeline.attempts] == [8000, 7000, 10_000]
 
 
-def test_a_step_that_comes_in_turns_counts_its_turns_alone():
+def test_a_step_with_pauses_counts_its_own_turns_only():
     stages = {1: [step_of("read", 2, 40, took=8), step_of("compact", 4, 60, took=50)]}
     timeline = timeline_of(job_of(), [attempt_of()], stages)
     assert list_part_times(timeline) == [("queue", 2), ("read", 8), ("compact", 50)]
@@ -126,7 +126,7 @@ def test_a_job_that_was_cancelled_in_the_queue_never_left_it():
     assert (part.kind, part.took_ms, part.is_open) == (PartKind.QUEUE, 9000, False)
 
 
-def test_the_step_that_runs_takes_until_now():
+def test_the_running_step_lasts_until_now():
     stages = {1: [step_of("read", 3, 8), step_of("check", 8, None, took=0)]}
     running = attempt_of(finished=None, outcome=Outcome.RUNNING)
     timeline = timeline_of(job_of(State.RUNNING, 2, None), [running], stages, now=moment_at(20))
@@ -146,7 +146,7 @@ def test_an_attempt_that_died_without_an_end_lasts_until_the_next_began():
     assert not any(part.is_open for part in timeline.parts)
 
 
-def test_a_job_that_is_queued_again_waits_until_now():
+def test_a_requeued_job_waits_until_now():
     lost = attempt_of(1, 2, 10, Outcome.LOST)
     timeline = timeline_of(job_of(State.QUEUED, 2, None), [lost], {}, now=moment_at(25))
     assert list_part_times(timeline) == [("queue", 2), ("unrecorded", 8), ("requeue", 15)]
@@ -171,7 +171,7 @@ def test_clocks_that_run_backwards_leave_no_part_below_nothing(attempt, stages):
     assert total == timeline.total_ms + timeline.excess_ms
 
 
-def test_steps_longer_than_their_attempt_are_said_to_be():
+def test_steps_longer_than_their_attempt_are_marked():
     timeline = timeline_of(job_of(), [attempt_of()], {1: [step_of("write", 2, 60, took=90)]})
     assert timeline.excess_ms == 32_000
 

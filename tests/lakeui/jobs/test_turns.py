@@ -77,7 +77,7 @@ def test_a_round_that_fails_gives_its_turn_back():
             fail()
 
 
-def test_the_turn_of_a_worker_that_died_expires_and_a_late_one_takes_nothing_from_its_successor():
+def test_the_turn_of_a_dead_worker_expires_and_a_late_one_leaves_its_successor_alone():
     ran = []
 
     @take_turns("a", seconds=60)
@@ -125,7 +125,7 @@ def test_a_sweep_begins_nothing_after_its_time(tmp_path, settings):
 
 
 @pytest.mark.usefixtures("unreachable_broker")
-def test_a_sweep_asks_a_broker_that_is_down_once(tmp_path, settings):
+def test_a_sweep_tries_an_unreachable_broker_once(tmp_path, settings):
     settings.TABLE_ROOTS = [str(tmp_path)]
     create_waiting_jobs(tmp_path, 5)
     assert send_overdue() == 0

@@ -80,7 +80,7 @@ INSERT = "INSERT INTO t BY NAME SELECT * FROM read_files('{uri}', format => 'csv
         f"TRUNCATE TABLE t; {INSERT}",
     ],
 )
-def test_nobody_else_may_name_it_in_any_command(table, upload, bob, sql):
+def test_no_other_person_may_name_it_in_any_command(table, upload, bob, sql):
     with pytest.raises(UploadNotFoundError) as refused:
         request_job(table=table, sql=sql.format(uri=upload), requested_by=bob)
     assert refused.value.field == "source.uri"
@@ -149,7 +149,7 @@ def test_the_worker_looks_again_and_quotes_nothing_of_the_file(table, upload, ad
     assert not any("4711" in text for text in told)
 
 
-def test_a_job_whose_person_is_gone_reads_their_file_no_more(table, upload, ada):
+def test_a_job_of_a_deleted_person_no_longer_reads_their_file(table, upload, ada):
     job = load(table, upload, ada)
     ada.delete()
     assert not Upload.objects.exists()
@@ -160,7 +160,9 @@ def test_a_job_whose_person_is_gone_reads_their_file_no_more(table, upload, ada)
         retry_job(job, None)
 
 
-def test_who_runs_a_job_or_schedule_of_another_again_names_their_file(table, upload, ada, bob):
+def test_running_another_persons_job_or_schedule_again_is_refused_for_its_file(
+    table, upload, ada, bob
+):
     job = load(table, upload, ada)
     Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED)
     job.refresh_from_db()

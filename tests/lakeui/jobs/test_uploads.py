@@ -111,7 +111,7 @@ def test_a_persons_files_use_up_only_that_persons_quota(home, operator, settings
     assert store_upload(SimpleUploadedFile("e.csv", b"1" * 10), operator)
 
 
-def test_a_file_that_the_disk_refuses_takes_nothing_of_the_quota(home, operator):
+def test_a_file_that_the_disk_refuses_does_not_count_towards_the_quota(home, operator):
     home.write_text("a file in the place of the directory")
     with pytest.raises(StorageError):
         store_upload(SimpleUploadedFile("a.csv", b"1"), operator)
@@ -151,7 +151,7 @@ def test_an_empty_or_too_large_file_is_refused(home, operator, settings):
     assert not home.exists()
 
 
-def test_who_may_write_nowhere_may_not_upload(home, operator, settings):
+def test_a_person_without_write_rights_may_not_upload(home, operator, settings):
     with pytest.raises(NotPermittedError):
         store_upload(SimpleUploadedFile("x.csv", b"1"), User.objects.create_user("nobody"))
     settings.READ_ONLY = True
@@ -159,7 +159,7 @@ def test_who_may_write_nowhere_may_not_upload(home, operator, settings):
         store_upload(SimpleUploadedFile("x.csv", b"1"), operator)
 
 
-def test_a_guest_who_may_only_look_sends_nothing(home):
+def test_a_guest_with_the_role_viewer_sends_nothing(home):
     guest = User.objects.create_user("guest")
     table = Table.objects.create(name="t", uri="/lake/t")
     grant = TableGrant.objects.create(table=table, user=guest, role=Role.VIEWER)

@@ -75,7 +75,7 @@ def test_vacuum_spares_since_the_script_began(tables):
     assert oldest_other_start_ms(job) is None
 
 
-def test_a_dry_run_tells_of_the_script_without_its_words(tables):
+def test_a_dry_run_shows_the_script_without_its_words(tables):
     orders, people, _ = tables
     script(orders, state=Job.State.RUNNING)
     told = other_writers(Job(table=people, kind="vacuum"))
@@ -117,7 +117,7 @@ def test_a_table_that_a_script_changes_cannot_be_unregistered_meanwhile(tables):
     assert not job.also_changes.exists()
 
 
-def test_a_table_that_a_script_is_still_to_make_is_not_asked_for_its_log(tables):
+def test_the_log_of_a_table_that_a_script_is_still_to_create_is_not_read(tables):
     script(tables[0], "CREATE TABLE sales.new (id BIGINT); TRUNCATE TABLE sales.new")
     missing = Table.objects.create(name="gone", uri="/lake/gone")
     assert set(tables_with_a_log()) == {*tables, missing}
@@ -136,7 +136,7 @@ def test_jobs_of_a_table_are_those_that_change_it(tables, client):
         assert "on sales.orders" in client.get(page).content.decode()
 
 
-def test_a_script_on_a_table_out_of_sight_is_listed_to_nobody_who_sees_the_other(tables, client):
+def test_a_script_on_a_hidden_table_is_not_listed_for_readers_of_the_other(tables, client):
     orders, people, _ = tables
     script(orders)
     guest = User.objects.create_user("guest")

@@ -78,7 +78,7 @@ def test_a_child_that_dies_is_reported_and_starts_again_after_a_pause(child_of, 
     assert "2 s" in child.supervise()
 
 
-def test_a_program_that_is_to_run_once_is_not_started_again(child_of):
+def test_a_program_for_one_run_is_not_started_again(child_of):
     child = child_of("pass", once=True)
     wait_until(lambda: not child.is_running(), "its end")
     assert child.supervise() == ""
@@ -173,7 +173,7 @@ def test_the_stack_of_another_directory_is_left_alone(tmp_path, orphan):
     assert _stat_of(pid)
 
 
-def test_a_process_whose_first_thread_has_ended_is_not_gone(orphan):
+def test_a_process_whose_first_thread_has_ended_still_runs(orphan):
     pid, _ = orphan(THREADS_WITHOUT_THE_FIRST)
     wait_until(lambda: _state_of(pid) == "Z", "the first thread to end")
     assert _stat_of(pid)

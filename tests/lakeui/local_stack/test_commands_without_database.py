@@ -69,7 +69,7 @@ def test_an_unmigrated_database_is_reported_in_a_line(tmp_path):
         assert line.endswith(" migrations wait. Run manage.py migrate.")
 
 
-def test_the_error_itself_is_shown_where_it_is_asked_for(tmp_path):
+def test_the_error_itself_is_shown_on_request(tmp_path):
     code, _, lines = outcome(start(["refresh", "--traceback"], tmp_path))
     assert (code, lines[0]) == (1, "Traceback (most recent call last):")
 

@@ -79,7 +79,7 @@ def test_a_step_that_fails_holds_back_its_successors_and_is_tried_again_next_tim
     assert Job.objects.filter(retry_of__isnull=False).count() == len(FIRST)
 
 
-def test_a_step_whose_job_failed_while_nobody_looked_is_tried_again_by_the_next_start(lake):
+def test_a_step_whose_job_failed_unnoticed_is_tried_again_by_the_next_start(lake):
     prepare()
     advance()
     end_jobs(Job.State.FAILED)  # as the stack stopped
