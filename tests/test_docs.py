@@ -43,7 +43,7 @@ RECIPES = _sections("CONTRIBUTING.md", "###")
 NAMED = re.compile(r"`((?:engine|lakeui|tests|docs)/[\w/.{},]*\w)`")
 
 
-def test_contributing_has_a_recipe_for_each_thing_that_is_often_added():
+def test_contributing_has_a_recipe_for_each_frequent_addition():
     assert {title.lower().partition(" ")[2] for title in RECIPES} == {
         "conflict rule",
         "statement",
@@ -99,7 +99,7 @@ def test_each_look_up_of_the_map_names_a_text_in_its_file():
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
-def test_a_guide_names_no_module_that_is_gone(guide):
+def test_a_guide_names_no_missing_module(guide):
     named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|html))`", guide.read_text("utf-8"))
     assert {name for name in named if "NAME" not in name} <= TRACKED
 
@@ -112,14 +112,14 @@ ENGINE_AND_SERVER = "\n".join(
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
-def test_a_guide_names_no_error_code_that_is_gone(guide):
+def test_a_guide_names_no_missing_error_code(guide):
     codes = re.findall(r"`((?:LAKE|DELTA|DIFFERENT_DELTA)_\w+)`", guide.read_text("utf-8"))
     of_compose = {"LAKE_DIR"}
     assert {code for code in codes if f'"{code}"' not in ENGINE_AND_SERVER} <= of_compose
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
-def test_a_guide_names_no_command_that_is_gone(guide):
+def test_a_guide_names_no_missing_command(guide):
     text = guide.read_text("utf-8")
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
     ours = {path.stem for path in (ROOT / "lakeui").glob("*/management/commands/*.py")}

@@ -5,7 +5,7 @@ import pytest
 from tests.ports import dead_port, port_for_later
 
 
-def test_a_port_for_later_is_none_that_the_system_gives_to_connections():
+def test_a_port_for_later_is_never_one_that_the_system_gives_to_connections():
     with socket.create_server(("127.0.0.1", 0)) as server:
         given = server.getsockname()[1]
     ports = {port_for_later() for _ in range(20)}

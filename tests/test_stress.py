@@ -16,7 +16,7 @@ def _never() -> float:
     return time.monotonic() + 3600
 
 
-def test_a_hunt_goes_on_with_the_parts_that_have_not_passed(tmp_path: Path):
+def test_a_hunt_continues_with_the_parts_that_have_not_passed(tmp_path: Path):
     hunt = [_part("good", DONE), _part("bad", BROKEN), _part("alone", DONE, alone=True)]
     path = tmp_path / "var" / "stress.json"
     first = State.load(path, resume=False)
@@ -62,7 +62,7 @@ def test_a_part_of_pytest_reports_its_counts(tmp_path: Path):
     assert "1 tests passed, 1,200 moments" in summary(state, 0)
 
 
-def test_the_hunt_has_every_seed_rule_and_test_that_is_marked():
+def test_the_hunt_has_every_seed_rule_and_marked_test():
     hunt = parts()
     assert len({part.name for part in hunt}) == len(hunt)
     seeds = [part for part in hunt if part.group == "generated histories"]

@@ -284,7 +284,7 @@ def test_a_request_that_waits_for_news_gives_its_turn_to_others():
     tell(story)
 
 
-def test_a_person_who_waits_often_is_looked_after_less_often_each_time():
+def test_a_person_who_waits_often_is_checked_less_often_each_time():
     slots = [StreamSlot("many") for _ in range(50)]
     other = StreamSlot("few")
     assert (slots[0].slowness, other.slowness) == (5.0, 1.0)

@@ -47,13 +47,13 @@ def client_of(answer, clock=None):
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_that_is_none_of_the_interface_is_an_error_of_the_client(read, answer):
+def test_an_answer_from_outside_the_interface_is_an_error_of_the_client(read, answer):
     with client_of(lambda _: answer) as client, pytest.raises(ApiError) as raised:
         read(client)
     assert raised.value.code in ("UNEXPECTED_ANSWER", "HTTP_400")
 
 
-def test_an_answer_that_cannot_be_unpacked_counts_as_none():
+def test_an_answer_that_cannot_be_unpacked_counts_as_no_answer():
     def damage_answer(_):
         return httpx.Response(200, content=b"no gzip", headers={"Content-Encoding": "gzip"})
 
@@ -104,7 +104,7 @@ def test_a_wait_that_has_time_is_tried_again_as_other_requests_are():
 
 
 @pytest.mark.parametrize("key", ["caf\u00e9", "a\r\nX-Other: b", "\ud800"])
-def test_a_key_that_no_header_takes_is_an_error_of_the_client(key):
+def test_a_key_that_no_header_accepts_is_an_error_of_the_client(key):
     with pytest.raises(ClientError, match="printable ASCII"):
         next(request_job(1, {}, key))
 

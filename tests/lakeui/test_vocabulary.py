@@ -55,7 +55,7 @@ def test_lineage_of_a_program_names_the_table_as_an_input_where_its_operation_re
 
 
 @pytest.mark.django_db
-def test_a_forecast_takes_a_command_for_its_part_in_conflicts():
+def test_a_forecast_uses_the_part_of_a_command_in_conflicts():
     target = Target("t", "memory://t", StructType(()), "{}")
     for command in COMMANDS:
         reads_itself = command.kind == "append" and command.names_itself
@@ -63,7 +63,7 @@ def test_a_forecast_takes_a_command_for_its_part_in_conflicts():
         assert operation_of(command, target).kind is part, command.statement()
 
 
-def test_a_command_that_removes_every_row_asks_for_the_name_and_one_that_removes_nothing_does_not():
+def test_a_command_that_removes_every_row_requires_the_name_and_one_that_removes_nothing_does_not():
     for command in COMMANDS:
         removes = command.operation.removes
         if removes in (Removes.ALL_ROWS, Removes.NOTHING):

@@ -176,7 +176,7 @@ GONE_NAMES = re.compile(
 KEPT_NAMES = {"lakeui/jobs/leases.py", "lakeui/settings.py"}  # workers that a job lost
 
 
-def test_no_message_and_no_docstring_says_the_words_that_are_gone():
+def test_no_message_and_no_docstring_has_the_removed_words():
     faults = [
         f"{name}:{node.lineno}"
         for name, nodes in _sources()

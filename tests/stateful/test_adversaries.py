@@ -239,7 +239,7 @@ def test_a_constraint_conflicts_with_rows_added_meanwhile(level: str):
     assert _second_loses(Setup(level), c.Optimize(2, (0,)), constrain) is None
 
 
-def test_two_who_cluster_a_table_by_different_columns_meet():
+def test_two_writers_that_cluster_a_table_by_different_columns_conflict():
     clusters = c.Alter(2, "cluster", "n"), c.Alter(3, "cluster", "u")
     lost = _second_loses(Setup(clustered=True, row_tracking=True), *clusters)
     assert lost == "ConcurrentTransactionException"

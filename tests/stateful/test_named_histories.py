@@ -352,7 +352,7 @@ def test_whole_file_removal_does_not_ignore_a_vector():
         assert second in played.aborted
 
 
-def test_restore_does_not_leave_a_clustering_that_came_meanwhile():
+def test_restore_does_not_keep_a_clustering_committed_meanwhile():
     """It reads the old clustering, finds it unchanged and writes none: the other one must not stay."""
     played = tell_story(
         Setup("Serializable", clustered=True),

@@ -84,7 +84,7 @@ def test_the_delta_tables_of_a_hive_metastore_are_registered_by_their_names(meta
 
 
 @pytest.mark.django_db
-def test_a_metastore_that_is_away_and_a_root_beside_are_refused(tmp_path, monkeypatch, capfd):
+def test_an_unreachable_metastore_and_a_root_beside_are_refused(tmp_path, monkeypatch, capfd):
     with pytest.raises(CommandError, match="not both"):
         call_command("discover", "/lake", "--catalog", "*")
     (tmp_path / "hive-site.xml").write_text(HIVE_SITE.format(place="/proc/nowhere/metastore"))

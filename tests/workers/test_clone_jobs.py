@@ -51,7 +51,7 @@ def test_a_clone_is_made_by_a_light_worker_and_its_rows_are_shown(start_worker):
     assert (preview.error_message, preview.rows) == ("", [["1"], ["2"], ["3"]])
 
 
-def test_a_deep_clone_tells_how_many_files_it_copied_and_outlives_its_source(orders):
+def test_a_deep_clone_counts_its_copied_files_and_outlives_its_source(orders):
     job = request_create(
         name="sales.copy",
         kind="clone",

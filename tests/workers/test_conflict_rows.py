@@ -103,7 +103,7 @@ def test_only_some_rows_are_read_and_none_where_no_position_is_known(conflict):
     assert ask_for_rows(_conflict(conflict.table, [])) is None
 
 
-def test_a_worker_is_asked_once_while_it_may_still_answer(conflict, broker):
+def test_a_worker_gets_no_second_request_while_it_may_still_answer(conflict, broker):
     first = ask_for_rows(conflict)
     assert first is not None
     assert is_waiting(first)

@@ -110,7 +110,7 @@ def test_missing_files_are_reported_for_every_fix(lake, broker, person, reader):
     assert "no longer exist" in trials.answers["retry"]["why"]
 
 
-def test_a_copy_that_does_not_conflict_again_tells_nothing(lake, broker, person, reader):
+def test_a_copy_that_does_not_conflict_again_proves_nothing(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Job.objects.filter(pk=conflict.job_id).update(
         parameters=parse_statement("UPDATE t SET n = 7 WHERE id >= 10").parameters()
@@ -121,7 +121,7 @@ def test_a_copy_that_does_not_conflict_again_tells_nothing(lake, broker, person,
     assert not trials_view(conflict, reader).is_reproduced
 
 
-def test_a_table_that_is_not_there_is_an_error_that_the_page_shows(lake, broker, person, reader):
+def test_a_missing_table_is_an_error_that_the_page_shows(lake, broker, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     Table.objects.update(uri="/elsewhere/orders")
     trials = _try_fixes(Conflict.objects.get(pk=conflict.pk), reader)
@@ -150,7 +150,7 @@ def test_a_write_that_cannot_be_tried_gives_the_reason_and_asks_no_worker(
     assert not ConflictTrials.objects.exists()
 
 
-def test_a_condition_that_does_not_parse_asks_no_worker(lake, person, reader):
+def test_a_condition_that_does_not_parse_is_not_sent_to_a_worker(lake, person, reader):
     conflict = create_aborted_job(str(lake / "lake/orders"), person)
     with pytest.raises(ExpressionError):
         ask_for_trials(conflict, reader, "id >=")

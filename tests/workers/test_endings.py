@@ -78,7 +78,7 @@ def test_a_dry_run_leaves_the_mirror_of_its_table_to_other_workers(job):
     assert table.mirror_tried_at != tried_at
 
 
-def test_a_job_whose_requester_is_gone_is_not_run_as_the_system(job):
+def test_a_job_whose_requester_was_deleted_is_not_run_as_the_system(job):
     ada = User.objects.create_superuser("ada")
     parameters = {"properties": {"team": "ours"}}
     hers = request_job(
@@ -153,7 +153,7 @@ def test_a_fault_of_ours_is_kept_with_its_causes(job, monkeypatch):
     assert job.error_facts["causes"] == told
 
 
-def test_a_message_that_no_database_takes_ends_the_job_all_the_same(job, monkeypatch):
+def test_a_message_that_no_database_accepts_still_ends_the_job(job, monkeypatch):
     def refuse(*_, **__):
         msg = "a file holds \0 and \ud800"
         raise RequestError(msg, "Look at it.")

@@ -97,7 +97,7 @@ def test_a_refusal_is_a_problem_with_its_code_and_field(client):
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_a_client_of_openapi_generator_goes_the_same_way(
+def test_a_client_of_openapi_generator_runs_the_same_requests(
     orders, token, live_server, tmp_path, monkeypatch
 ):
     try:

@@ -35,7 +35,7 @@ def test_a_job_that_fails_ends_the_command_with_1(start_worker, table, capsys):
     assert "failed" in capsys.readouterr().out
 
 
-def test_a_wait_that_is_over_leaves_the_job_queued(table):
+def test_a_wait_that_expires_leaves_the_job_queued(table):
     with pytest.raises(CommandError, match=r"is still queued\. It continues") as failure:
         _job("OPTIMIZE sales.orders", "--wait", "0")
     assert failure.value.returncode == 5

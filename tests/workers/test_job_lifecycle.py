@@ -112,7 +112,7 @@ def test_a_job_commits_and_its_version_is_mirrored(table, start_worker):
     assert list(stages) == [(step, None) for step in steps]
 
 
-def test_a_worker_that_ends_in_order_takes_its_report_away(table, start_worker):
+def test_a_worker_that_ends_in_order_removes_its_report(table, start_worker):
     worker = start_worker("light")
     wait_until(WorkerReport.objects.filter(queue="light", cores=None).exists, "a report")
     worker.signal(signal.SIGTERM)

@@ -285,7 +285,7 @@ def test_attempts_at_a_command_are_one_run_that_ends_once(collector, orders):
     assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
 
 
-def test_a_transaction_that_nobody_tried_again_failed(collector, orders):
+def test_a_transaction_that_was_not_retried_failed(collector, orders):
     transaction(orders, state="aborted", run_id="r")
     events = run_round(collector, timezone.now() + GRACE + timedelta(seconds=5))
     assert [event["eventType"] for event in events] == ["START", "FAIL"]
@@ -367,7 +367,7 @@ def test_a_file_gets_a_line_an_event(orders, settings, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["/dev/full", "/proc/version", "/no/such/directory/file"])
-def test_a_file_that_takes_nothing_is_tried_again(orders, settings, place):
+def test_a_file_that_cannot_be_written_is_tried_again(orders, settings, place):
     settings.LINEAGE_URL = f"file://{place}"
     create_ended_job(orders)
     note(timezone.now())
@@ -377,7 +377,7 @@ def test_a_file_that_takes_nothing_is_tried_again(orders, settings, place):
     assert waiting.outcome == "waiting"
 
 
-def test_a_line_that_a_full_disk_cut_off_is_taken_back(tmp_path):
+def test_a_line_truncated_by_a_full_disk_is_removed_again(tmp_path):
     """A limit on the process's file size simulates the full disk."""
     target = tmp_path / "events"
     target.write_bytes(b"{}\n")
@@ -450,7 +450,7 @@ def test_nothing_is_noted_where_no_address_is_set(orders):
     assert not LineageEvent.objects.exists()
 
 
-def test_a_table_that_goes_takes_its_events_along(collector, orders):
+def test_an_unregistered_table_removes_its_events(collector, orders):
     create_ended_job(orders)
     run_round(collector)
     unregister_table(orders, make_user("ann", None, is_superuser=True))

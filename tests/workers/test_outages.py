@@ -125,7 +125,7 @@ def test_a_job_that_loses_spark_each_time_fails_in_the_end(orders, monkeypatch, 
     assert take(job).attempts == 3, "it has ended"
 
 
-def test_spark_that_is_lost_after_the_commit_undoes_nothing(orders, monkeypatch):
+def test_losing_spark_after_the_commit_undoes_nothing(orders, monkeypatch):
     def run_and_lose(*args, **keywords):
         run(*args, **keywords)
         raise LOST
@@ -137,7 +137,7 @@ def test_spark_that_is_lost_after_the_commit_undoes_nothing(orders, monkeypatch)
     assert commits(orders) == ["SET TBLPROPERTIES", "CREATE TABLE"]
 
 
-def test_a_script_goes_on_with_the_step_in_which_spark_was_lost(orders, monkeypatch):
+def test_a_script_continues_with_the_step_in_which_spark_was_lost(orders, monkeypatch):
     steps = [f"ALTER TABLE t SET TBLPROPERTIES ('k{n}' = 'v')" for n in (1, 2, 3)]
     job = request_job(table=orders, sql="; ".join(steps), requested_by=None)
     fails = fail_first(LOST)
@@ -159,9 +159,7 @@ def test_a_script_goes_on_with_the_step_in_which_spark_was_lost(orders, monkeypa
         ({}, Job.State.FAILED, "LAKE_TIME_LIMIT"),
     ],
 )
-def test_a_job_that_is_not_wanted_any_more_is_not_run_again(
-    orders, monkeypatch, meanwhile, state, code
-):
+def test_an_unwanted_job_is_not_run_again(orders, monkeypatch, meanwhile, state, code):
     job = set_property(orders)
     Job.objects.filter(pk=job.pk).update(time_limit_s=60 if meanwhile else 1)
 

@@ -122,12 +122,12 @@ def test_years_beyond_pythons_calendar_are_shown(lake, year):
     assert [row[1] for row in preview.rows] == [f'["{row[0]}"]' for row in preview.rows]
 
 
-def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(table_of_rows):
+def test_a_version_is_read_as_it_was_and_only_the_requested_rows(table_of_rows):
     assert _read(table_of_rows, 0).rows == []
     assert len(_read(table_of_rows, 2).rows) == PREVIEW_ROWS
 
 
-def test_rows_of_a_condition_are_read_or_it_is_said_why_not(table_of_rows):
+def test_rows_of_a_condition_are_read_or_the_reason_is_given(table_of_rows):
     some = _read(table_of_rows, 2, "n BETWEEN 290 AND 295 AND n % 2 = 0")
     at = [column["name"] for column in some.columns].index("n")
     assert sorted(row[at] for row in some.rows) == ["290", "292", "294"]
@@ -155,7 +155,7 @@ def test_rows_are_forgotten_after_an_hour(table_of_rows):
     assert not Preview.objects.filter(pk=old.pk).exists()
 
 
-def test_a_worker_is_asked_once_while_it_may_still_answer(table_of_rows):
+def test_a_worker_gets_no_second_request_while_it_may_still_answer(table_of_rows):
     first = ask_for_preview(table_of_rows, 1)
     assert is_waiting(first)
     assert ask_for_preview(table_of_rows, 1).asked_at == first.asked_at
@@ -182,7 +182,7 @@ def test_an_answer_to_an_earlier_request_is_dropped(table_of_rows, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_answers_a_page_that_asked(start_worker, table_of_rows):
+def test_a_worker_answers_the_page_that_requested_rows(start_worker, table_of_rows):
     start_worker("reads")
     asked = ask_for_preview(table_of_rows, 1)
     wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")

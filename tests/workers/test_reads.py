@@ -121,7 +121,7 @@ def test_a_read_that_no_worker_took_is_answered_and_frees_its_place(broker, long
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_answers_a_read_that_expired_before_it_came(start_worker, long_table):
+def test_a_worker_answers_a_read_that_expired_before_it_arrived(start_worker, long_table):
     now = timezone.now()
     asked = Preview.objects.create(table=long_table, version=1, asked_at=now)
     read = note_read(asked, now, long_table, "rows of v1", None)

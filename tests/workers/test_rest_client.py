@@ -127,7 +127,7 @@ def test_every_command_becomes_the_job_of_its_name(client, orders, settings):
 
 
 @pytest.mark.usefixtures("orders")
-def test_an_answer_that_is_lost_does_not_make_a_second_job(token):
+def test_a_lost_answer_does_not_make_a_second_job(token):
     clock, transport = _Clock(), _Stumbling()
     with Client(URL, token, transport=transport, clock=clock) as client:
         table = client.table("sales.orders")

@@ -52,7 +52,7 @@ def test_expired_sessions_and_answers_are_removed_and_records_found_nowhere_else
     assert LogEntry.objects.count() == entries > 0
 
 
-def test_the_audit_trail_is_kept_as_long_as_it_is_said(old, settings):
+def test_the_audit_trail_is_kept_for_the_configured_time(old, settings):
     settings.AUDIT_KEEP_DAYS = 366
     tidy_uploads()
     assert LogEntry.objects.exists()

@@ -88,7 +88,7 @@ def _commits(table: Table) -> dict[int, Commit]:
     return {commit.version: commit for commit in table.commits.all()}
 
 
-def test_every_page_tells_the_bytes_of_the_log(table, viewer):
+def test_every_page_shows_the_bytes_of_the_log(table, viewer):
     commits = _commits(table)
     written = {version: _metric(commit, _WRITTEN) for version, commit in commits.items()}
     removed = {version: _metric(commit, _REMOVED) for version, commit in commits.items()}
@@ -117,7 +117,7 @@ def test_every_page_tells_the_bytes_of_the_log(table, viewer):
         assert attempt.bytes_written == written[version]
 
 
-def test_every_page_tells_the_same_duration_of_a_write_and_its_steps_add_up(table, viewer):
+def test_every_page_shows_the_same_duration_of_a_write_and_its_steps_add_up(table, viewer):
     replayed = viewer.get(f"/api/v1/tables/{table.pk}/what-if/?level=Serializable").json()
     costs = {row["version"]: int(row["cost_ms"]) for row in replayed["overlaps"]}
     drawn = viewer.get(f"/api/v1/tables/{table.pk}/concurrency/").json()

@@ -180,7 +180,7 @@ MAKES = (
 )
 
 
-def test_a_script_makes_tables_and_goes_on_with_them(tables):
+def test_a_script_creates_tables_and_uses_them(tables):
     job = _run(_script(tables, *MAKES))
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
     made = list(Table.objects.order_by("pk").values_list("name", "version"))[2:]
@@ -211,7 +211,7 @@ def test_a_check_or_dry_run_of_a_script_makes_no_table_row(tables):
     assert Table.objects.count() == 2
 
 
-def test_tables_are_made_only_by_those_who_may_make_any(tables):
+def test_tables_are_created_only_by_people_who_may_create_any(tables):
     person = User.objects.create_user("ines")
     for table in tables:
         TableGrant.objects.create(user=person, table=table, role=Role.ADMIN)

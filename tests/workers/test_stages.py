@@ -97,7 +97,7 @@ def test_a_repeated_step_is_one_row_with_all_its_turns(stages, clock):
     assert stages.cost_of(1) == TaskCounts(8, 0, 8, 1000, 200, 20)
 
 
-def test_words_about_a_step_that_is_over_begin_nothing(stages, clock):
+def test_messages_about_an_ended_step_begin_nothing(stages, clock):
     stages.enter("read the table")
     stages.enter("read the source")
     clock.pause(1)
@@ -136,13 +136,13 @@ def build_spark_progress(*stages: StageCounts, total: int | None = None) -> Prog
     return Progress("write", 4, 4, counts=TaskCounts(4, 0, 4, 10), stages=told)
 
 
-def test_a_stage_of_spark_is_recorded_with_all_that_was_told_of_it(stages, clock):
+def test_a_stage_of_spark_is_recorded_with_all_its_counts(stages, clock):
     stages.note(build_spark_progress(spark_stage(7)))
     (row,) = rows(stages, clock)["write"]["spark_stages"]
     assert asdict(SparkStage.from_row(row)) == asdict(spark_stage(7))
 
 
-def test_stages_of_all_turns_stay_and_the_longest_where_there_are_many(stages, clock):
+def test_stages_of_all_turns_are_kept_or_the_longest_where_there_are_many(stages, clock):
     stages.note(
         build_spark_progress(*(spark_stage(number, core_ms=1) for number in range(KEPT)), total=90)
     )
@@ -173,7 +173,7 @@ def test_the_transaction_says_which_stage_checks_and_which_commits(clock):
     assert [stage.name for stage in progress.stages.take_changed()] == ["check", "commit"]
 
 
-def test_a_line_about_a_step_says_which_step_it_is_of(stages, clock, db):
+def test_a_line_about_a_step_names_its_step(stages, clock, db):
     job = make_job(make_table(), "optimize", state="running")
     JobAttempt.objects.create(job=job, number=1, started_at=timezone.now())
     stages.enter("read the table")

@@ -120,7 +120,7 @@ def test_missing_packages_are_named_where_a_collector_is(settings, monkeypatch):
         tracing.start("lakeui-test")
 
 
-def test_the_packages_are_not_loaded_where_nobody_asked():
+def test_the_packages_are_not_loaded_unless_requested():
     code = "import lakeui.asgi, workers.traces, sys; print('opentelemetry.instrumentation.django' in sys.modules)"
     secret = {"SECRET_KEY": "only-for-this-test-0123456789-abcdef", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(  # noqa: S603 - this interpreter

@@ -45,7 +45,7 @@ def admin(db):
     return make_user("me", Role.ADMIN)
 
 
-def test_all_of_the_demo_goes(demo, admin, settings):
+def test_the_whole_demo_is_removed(demo, admin, settings):
     shutil.rmtree(Path(Table.objects.get(name="ops.events").uri).parent)  # no job ever made it
     gone = remove_demo(admin)
     assert {table.name for table in gone.tables} == NAMES
@@ -102,7 +102,7 @@ def test_a_table_inside_one_of_the_demo_protects_it(demo, admin):
     assert not outer.exists()
 
 
-def test_a_demo_that_is_being_made_stops_and_goes_when_its_jobs_have_ended(demo, admin):
+def test_an_unfinished_demo_stops_and_is_removed_when_its_jobs_have_ended(demo, admin):
     DemoStep.objects.filter(position__gt=5).update(state=DemoStep.State.WAITING)
     Job.objects.filter(pk=Job.objects.first().pk).update(state=Job.State.RUNNING)
     with pytest.raises(RequestError, match="1 job of the demo must end first"):

@@ -162,7 +162,7 @@ def test_a_machine_without_zones_is_reported():
     assert checkup.zone_problem({"UTC"}).endswith("time zone Europe/Berlin.")
 
 
-def test_a_root_that_is_not_there_is_named(settings, tmp_path):
+def test_a_missing_root_is_named(settings, tmp_path):
     settings.TABLE_ROOTS = [str(tmp_path)]
     assert checkup.roots_problem() == ""
     settings.TABLE_ROOTS = [str(tmp_path / "gone")]
@@ -271,7 +271,7 @@ def run_server(status, seen):
     ("status", "words"),
     [(204, ""), (405, ""), (401, "refuses the key (answered 401)"), (503, "answered 503")],
 )
-def test_a_server_of_lineage_is_asked_and_gets_no_event(settings, status, words):
+def test_a_lineage_server_is_tested_without_an_event(settings, status, words):
     settings.LINEAGE_API_KEY, seen = "lake-key", []
     with run_server(status, seen) as url:
         settings.LINEAGE_URL = url

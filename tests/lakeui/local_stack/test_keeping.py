@@ -76,7 +76,7 @@ def test_a_job_that_committed_after_the_backup_is_not_done_twice(orders, tmp_pat
 
 
 @pytest.mark.django_db
-def test_a_mirror_that_is_lost_is_made_again_from_the_log(orders):
+def test_a_lost_mirror_is_rebuilt_from_the_log(orders):
     for note in ("a", "b"):
         statement = parse_statement(f"ALTER TABLE t SET TBLPROPERTIES ('note' = '{note}')")
         run(statement, DeltaTable.open(orders.uri), None)

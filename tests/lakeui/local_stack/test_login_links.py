@@ -49,7 +49,7 @@ def test_an_old_link_signs_nobody_in(user, monkeypatch):
     assert redeem(token) is None
 
 
-def test_a_link_of_someone_who_was_locked_out_signs_nobody_in(user):
+def test_a_link_of_a_disabled_account_signs_nobody_in(user):
     token = make_link_token(user)
     User.objects.update(is_active=False)
     assert redeem(token) is None

@@ -88,7 +88,7 @@ def test_the_deployment_file_passes_on_settings_that_exist():
     assert all(name in GUIDE for name in OF_COMPOSE)
 
 
-def test_the_containers_of_the_deployment_file_run_as_nobody_special():
+def test_the_containers_of_the_deployment_file_run_as_an_ordinary_user():
     services = yaml.safe_load(COMPOSE)["services"]
     ours = [service for service in services.values() if service["image"] == "lakeui"]
     assert len(ours) == 6

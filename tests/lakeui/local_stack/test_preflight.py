@@ -19,7 +19,7 @@ def test_a_busy_port_is_named_with_a_free_one(settings):
 
 
 @pytest.mark.parametrize("port", [0x10000, 99999])
-def test_a_number_that_is_no_port_is_refused(port):
+def test_an_invalid_port_is_refused(port):
     assert "is not a port" in preflight.port_problem(port)
 
 

@@ -319,7 +319,7 @@ def test_rights_on_one_table_give_none_on_another(client):
     caller.commit(mine, stage(mine, 1))
 
 
-def test_a_location_that_nobody_reserved_becomes_no_table(client, tmp_path):
+def test_an_unreserved_location_becomes_no_table(client, tmp_path):
     names = {"catalog_name": "lake", "schema_name": "sales", "name": "orders"}
     staged = client.call("POST", "staging-tables", names)
     body = {**names, "table_type": "MANAGED", "data_source_format": "DELTA", "columns": []}

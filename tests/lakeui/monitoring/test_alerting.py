@@ -280,7 +280,7 @@ def channel_target(channel):
     return unseal(channel.sealed_target)
 
 
-def test_a_disabled_rule_and_a_disabled_channel_tell_nothing(channel):
+def test_a_disabled_rule_and_a_disabled_channel_send_nothing(channel):
     rule = rule_on(channel, Condition.FAILED_JOB, enabled=False)
     create_failed_job(make_table())
     assert watch(NOON) == 0
@@ -392,7 +392,7 @@ def test_a_date_of_a_webhook_that_has_no_clock_is_by_ours(channel, webhook):
     assert 30 * MINUTE < delivery.next_try_at - NOON <= 40 * MINUTE
 
 
-def test_a_time_to_try_again_that_is_no_number_is_none(channel, webhook):
+def test_an_invalid_time_to_try_again_is_ignored(channel, webhook):
     webhook.statuses, webhook.headers = [503], {"Retry-After": "\N{SUPERSCRIPT TWO}"}
     delivery = send_test(channel, "ann", NOON)
     deliver(channel.pk, clock_at(NOON))
@@ -555,7 +555,7 @@ def test_a_recipient_refused_by_the_mail_server_is_reported_though_others_got_th
     assert delivery.error == "refused for bob@example.org (550)"
 
 
-def test_a_mail_server_that_is_away_is_tried_again(settings, dead):
+def test_an_unreachable_mail_server_is_tried_again(settings, dead):
     settings.EMAIL_URL = "set"
     settings.EMAIL_BACKEND = "lakeui.monitoring.alerting.mail.BoundedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", dead
@@ -636,7 +636,7 @@ def test_a_target_is_checked_again_when_it_is_called(channel, webhook, settings)
         "https://127.0.0.1/" + "a" * 2000, "http://" + "a" * 64 + ".example/",
     ],
 )  # fmt: skip
-def test_a_target_that_is_no_url_is_refused_by_name(url):
+def test_an_invalid_target_url_is_refused_by_name(url):
     with pytest.raises(RequestError) as refused:
         channel_to(url)
     assert refused.value.field == "target"

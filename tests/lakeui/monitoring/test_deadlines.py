@@ -33,7 +33,7 @@ def test_an_unknown_name_is_reported_as_the_system_does():
     assert resolve_host("127.0.0.1", 443, monotonic() + 30) == [LOOPBACK]
 
 
-def test_an_address_that_takes_no_line_leaves_time_for_the_next():
+def test_an_address_that_accepts_no_connection_leaves_time_for_the_next():
     with socket.socket() as full, socket.create_server(("127.0.0.1", 0)) as open_server:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

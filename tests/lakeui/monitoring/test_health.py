@@ -13,7 +13,7 @@ from tests.lakeui.people import grant, make_job, make_table, person
 CLOSED = {"METRICS_OPEN": False, "METRICS_TOKEN": "scrape-me-scrape-me"}
 
 
-def test_livez_asks_nothing_but_the_process(client):
+def test_livez_checks_only_the_process(client):
     response = client.get("/livez")
     assert (response.status_code, response.text) == (200, "ok\n")
 
@@ -79,7 +79,7 @@ def test_an_empty_token_opens_nothing(client, db):
 
 
 @override_settings(**CLOSED)
-def test_closed_metrics_are_for_who_may_see_all_tables(client, db):
+def test_closed_metrics_are_shown_to_people_who_see_all_tables(client, db):
     table, guest = make_table(), person("guest")
     grant(guest, table, "admin")
     client.force_login(guest)

@@ -51,7 +51,7 @@ def test_a_line_says_when_where_and_of_which_job(lines):
     assert old["timestamp"].endswith("Z")
 
 
-def test_an_exception_is_part_of_its_line_and_tells_no_secret(lines):
+def test_an_exception_is_part_of_its_line_and_reveals_no_secret(lines):
     try:
         msg = "no answer from redis://:hunter22@redis:6379/0"
         raise ValueError(msg)

@@ -96,7 +96,7 @@ def test_a_server_that_drips_holds_no_worker_beyond_the_time(channel, settings, 
     assert delivery.error == f"the mail server did not accept it within {SECONDS:g} s"
 
 
-def test_a_server_that_drips_its_farewell_has_taken_the_message(channel, settings):
+def test_a_server_that_drips_its_farewell_has_accepted_the_message(channel, settings):
     settings.ALERT_TIMEOUT_SECONDS = 3  # for all that comes before it, on a busy machine too
     with Dripping("QUIT") as server:
         settings.EMAIL_PORT = server.port
@@ -195,7 +195,7 @@ def test_features_that_the_settings_need_and_the_server_lacks_are_named(settings
         assert "does not support the TLS mode of EMAIL_URL" in mail_problem()
 
 
-def test_a_sender_that_is_refused_is_named(settings):
+def test_a_refused_sender_is_named(settings):
     settings.DEFAULT_FROM_EMAIL = "Lake <lake@evil.example>"
     with run_mail_server(settings):
         assert "refuses the sender Lake <lake@evil.example> (550)" in mail_problem()

@@ -101,7 +101,7 @@ def test_conflicts_are_counted_by_class_and_pair():
     assert metrics["lakeui_wasted_bytes_total"] == {("sales.orders",): 7}
 
 
-def test_tables_tell_sizes_and_ages():
+def test_tables_report_sizes_and_ages():
     now = timezone.now()
     table = make_table(last_commit_at=now - timedelta(hours=1), last_optimize_at=now)
     metrics = samples()
@@ -118,7 +118,7 @@ def test_an_unreadable_table_says_so_with_its_code():
     assert samples()["lakeui_mirror_failed"] == {("LAKE_STORAGE_ERROR", "sales.orders"): 1}
 
 
-def test_queues_tell_depth_and_the_longest_wait():
+def test_queues_report_depth_and_the_longest_wait():
     job = make_job(make_table(), state=Job.State.QUEUED)
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(minutes=5))
     metrics = samples()
@@ -192,7 +192,7 @@ def test_jobs_are_counted_by_how_long_they_waited_and_ran():
     assert [buckets[(le, *labels)] for le in ("10.0", "30.0", "60.0", "300.0")] == [0, 1, 1, 2]
 
 
-def test_names_are_as_promtool_wants_them():
+def test_names_follow_the_rules_of_promtool():
     """promtool requires base units, a help text, and suffixes that match the type."""
     list_exported_metrics()
     faults = []

@@ -87,7 +87,7 @@ def test_an_append_from_another_table_reads_nothing_of_its_own():
     assert outlook(table, "append", own).verdict is Verdict.SAME_ROW
 
 
-def test_a_job_that_waits_is_not_said_to_run():
+def test_a_waiting_job_is_not_said_to_run():
     table = table_of()
     for state in (Job.State.QUEUED, Job.State.RUNNING):
         make_job(table, kind="delete", parameters=ONE_ROW, state=state)

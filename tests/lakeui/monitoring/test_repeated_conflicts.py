@@ -96,7 +96,7 @@ def test_older_conflicts_are_paired_in_parts_the_latest_first(ann, django_assert
         pair_older_conflicts()
 
 
-def test_a_pair_tells_its_trend_and_the_fix_suggested_for_the_most(ann):
+def test_a_pair_shows_its_trend_and_the_most_frequent_fix(ann):
     table = make_table()
     for hours, kinds in ((1, ["retry", "deletion_vectors"]), (2, ["deletion_vectors", "layout"])):
         facts = {"remedies": [{"kind": kind} for kind in kinds]}
@@ -198,7 +198,7 @@ def test_a_team_works_the_list_by_pages_and_rest_and_the_audit_log_names_it(clie
     assert client.post(address, posted).status_code == 404
 
 
-def test_muting_takes_a_maintainer_and_changing_an_operator(client, ann, settings):
+def test_muting_needs_a_maintainer_and_changing_an_operator(client, ann, settings):
     make_conflict(make_table())
     address = f"/conflicts/repeated/{list_repeated(ann)[0].pair.pk}/"
     for name, role, statuses in (

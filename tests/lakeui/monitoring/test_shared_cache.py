@@ -43,7 +43,7 @@ def try_request(cache, rate="3/min"):
     return throttle, throttle.allow_request(request, None)
 
 
-def test_processes_that_share_a_cache_let_in_no_more_than_the_rate(redis_url, cache):
+def test_processes_that_share_a_cache_admit_no_more_than_the_rate(redis_url, cache):
     with ThreadPoolExecutor(8) as processes:
         let_in = list(
             processes.map(lambda _: try_request(SharedCache(redis_url, {}))[1], range(16))

@@ -66,7 +66,7 @@ def server(certificate):
         running.server_close()
 
 
-def test_a_certificate_that_nobody_vouches_for_gets_nothing(server):
+def test_an_untrusted_certificate_receives_nothing(server):
     url, bodies = server
     with pytest.raises(DeliveryError, match="TLS: self-signed certificate"):
         post(webhook_at(url, of_settings=True), b"{}", {}, 5)

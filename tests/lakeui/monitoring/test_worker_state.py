@@ -38,7 +38,7 @@ def report(name="spark@a", seconds_ago=1, **fields):
     )
 
 
-def test_a_worker_that_fell_silent_comes_last_and_counts_no_core(viewer, table):
+def test_a_silent_worker_comes_last_and_counts_no_core(viewer, table):
     report("spark@a", seconds_ago=300)
     report("spark@b")
     report("light@c")
@@ -90,7 +90,7 @@ def test_jobs_are_counted_in_the_hour_they_ended_in(viewer, table):
     assert (well.unsuccessful_height, well.well_height) == (0, 48)
 
 
-def test_the_page_and_its_twin_tell_the_same(viewer, table):
+def test_the_page_and_its_twin_agree(viewer, table):
     report("spark@b")
     report("light@c", seconds_ago=300)
     make_job(table, state=Job.State.QUEUED, created_at=timezone.now() - timedelta(minutes=20))

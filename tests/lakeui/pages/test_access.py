@@ -146,7 +146,7 @@ def test_no_link_leads_where_a_person_may_not_go(client_for, busy_lake, who):
     assert refused == set()
 
 
-def test_a_dry_run_is_offered_to_who_may_ask_for_it(client_for, busy_lake, settings):
+def test_a_dry_run_is_offered_to_people_who_may_request_it(client_for, busy_lake, settings):
     def offers(who):
         return "Dry run" in client_for(who).get("/attention/").content.decode()
 
@@ -155,7 +155,7 @@ def test_a_dry_run_is_offered_to_who_may_ask_for_it(client_for, busy_lake, setti
     assert not offers("owner")
 
 
-def test_a_plan_is_run_by_who_may_run_it(client_for, busy_lake):
+def test_a_plan_is_run_by_people_who_may_run_it(client_for, busy_lake):
     page = f"/jobs/{busy_lake.job.pk}/"
     assert "Run it" not in client_for("viewer").get(page).content.decode()
     assert "Run it" in client_for("owner").get(page).content.decode()

@@ -113,7 +113,7 @@ def test_the_test_button_puts_a_message_into_the_outbox(admin, unreachable_broke
     assert "waiting" in body
 
 
-def test_a_message_that_not_every_recipient_got_is_delivered_and_says_who(admin):
+def test_a_message_that_missed_a_recipient_is_delivered_and_names_them(admin):
     delivery = send_test(
         AlertChannel.objects.create(name="people", kind="email"), "ann", timezone.now()
     )

@@ -96,7 +96,7 @@ def test_one_metadata_change_that_cost_two_writes_is_reported_once(client_for):
     assert (facts["aborted"], facts["aborted_operations"]) == (2, ["MERGE", "OPTIMIZE"])
 
 
-def test_a_costly_change_names_the_hours_in_which_nobody_commits():
+def test_a_costly_change_names_the_hours_without_commits():
     table, now = make_table(), timezone.now()
     midnight = now.replace(hour=0, minute=30)
     for version, hour in enumerate((1, 2, 6, 7, 12, 18, 22)):
@@ -184,7 +184,7 @@ def test_a_check_muted_for_one_table_still_reports_the_others(client_for):
     assert second.mutes.count() == 0
 
 
-def test_a_check_muted_for_all_tells_nothing_until_then(client_for):
+def test_a_check_muted_for_all_reports_nothing_until_then(client_for):
     make_table("web.a", file_count=100, small_file_count=80)
     client_for("owner").post("/attention/mute/", {"check": "small_files", "days": "1"})
     assert "Nothing needs attention" in body_of(client_for("viewer"))
@@ -223,7 +223,7 @@ def test_a_stranger_learns_of_no_table(client_for):
     assert answer["items"] == []
 
 
-def test_rest_tells_the_same_and_mutes_the_same(client_for):
+def test_rest_shows_the_same_and_mutes_the_same(client_for):
     table = make_table("web.a", file_count=100, small_file_count=80)
     client = client_for("owner")
     answer = client.get("/api/v1/attention/").json()
@@ -248,7 +248,7 @@ def test_rest_tells_the_same_and_mutes_the_same(client_for):
     assert client.get("/api/v1/attention/").json()["count"] == 1
 
 
-def test_a_healthy_lake_needs_nobody(client_for):
+def test_a_healthy_lake_needs_no_attention(client_for):
     make_table()
     Table.objects.create(name="not.yet", uri="memory://not-yet")
     assert "Nothing needs attention" in body_of(client_for("viewer"), "/")

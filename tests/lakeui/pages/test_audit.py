@@ -115,7 +115,7 @@ def test_the_trail_downloads_whole(client_for, lake):
     assert {"table", "job", "person"} <= {entry["thing"] for entry in entries}
 
 
-def test_who_cancelled_or_retried_a_job_is_on_the_trail(client_for, lake):
+def test_cancelling_or_retrying_a_job_is_on_the_trail(client_for, lake):
     client = client_for("owner")
     client.post(f"/jobs/{lake.job.pk}/cancel/")
     lost = make_job(lake.table, state="conflicted")

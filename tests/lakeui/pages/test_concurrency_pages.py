@@ -40,7 +40,7 @@ def draw_lanes(bars, joints=(), running=(), **how):
     return draw_swim_lane(data, now=NOW, **how)
 
 
-def test_a_bar_goes_from_the_version_read_to_the_version_it_became():
+def test_a_bar_spans_the_read_version_to_the_committed_version():
     [one] = draw_lanes([bar(20, 10)]).bars
     [shorter] = draw_lanes([bar(20, 19)]).bars
     assert one.end_x == pytest.approx(shorter.end_x)
@@ -64,7 +64,7 @@ def test_a_resolved_conflict_is_a_joint_on_the_bar_that_resolved_it():
     assert resolving.x < x < resolving.end_x
 
 
-def test_bars_that_overlap_stand_on_tracks_of_their_own():
+def test_overlapping_bars_are_on_separate_tracks():
     chart = draw_lanes([bar(20, 10), bar(21, 12), bar(22, 21)])
     tracks = {shape.key: shape.y for shape in chart.bars}
     assert tracks["v20"] != tracks["v21"]
@@ -84,7 +84,7 @@ def test_many_writers_share_the_last_lane():
     assert len(chart.bars) + chart.hidden == 25
 
 
-def test_a_start_that_is_not_recorded_is_marked():
+def test_an_unrecorded_start_is_marked():
     [one] = draw_lanes([bar(20, None)]).bars
     assert one.is_estimated
 
@@ -138,7 +138,7 @@ def test_the_matrix_marks_the_effects_of_a_setting(client_for, lake):
     assert "This changes the metadata" in preview
 
 
-def test_a_setting_is_offered_as_a_job_only_to_who_may(client_for, lake):
+def test_a_setting_is_offered_as_a_job_only_to_people_who_may_run_it(client_for, lake):
     path = f"/tables/{lake.table.pk}/isolation/?level=Serializable"
     assert "Set as a job" in client_for("owner").get(path).content.decode()
     assert "Set as a job" not in client_for("viewer").get(path).content.decode()
@@ -194,7 +194,7 @@ def test_a_difference_shows_properties_that_changed(client_for, lake):
     assert '<tr class="add"> <td>+ </td> <td>a = 2 </td>' in lines
 
 
-def test_a_definition_that_is_not_mirrored_is_not_guessed(client_for, lake):
+def test_an_unmirrored_definition_is_not_guessed(client_for, lake):
     lake.table.commits.filter(version=2).update(changes_metadata=True, raw="")
     body = client_for("viewer").get(f"/tables/{lake.table.pk}/diff/1...3/").content.decode()
     assert "does not hold the commit that defined v1" in body
@@ -219,7 +219,7 @@ def test_a_schedule_is_made_rests_and_is_removed(client_for, lake):
     assert not Schedule.objects.exists()
 
 
-def test_a_schedule_goes_only_after_a_question(client_for, lake, people):
+def test_a_schedule_is_deleted_only_after_a_question(client_for, lake, people):
     made = Schedule.objects.create(
         name="nightly", table=lake.table, cron="0 3 * * *", kind="optimize", owner=people["owner"]
     )
@@ -267,7 +267,7 @@ def test_monitoring_names_the_faults(client_for, lake):
     assert "Asking the database and the broker" in body
 
 
-def test_the_broker_is_asked_in_a_fragment(client_for, lake):
+def test_the_broker_is_checked_in_a_fragment(client_for, lake):
     response = client_for("viewer").get("/monitoring/?ask=workers", headers={"HX-Request": "true"})
     assert "<html" not in response.content.decode()
     assert "Database" in response.content.decode()

@@ -81,7 +81,7 @@ def test_a_write_that_needs_spark_is_marked_and_offers_no_other_trial(client_for
     assert answer["needs_spark"] is True
 
 
-def test_asking_for_trials_waits_for_a_worker_and_a_get_asks_none(client_for, conflict_of_job):
+def test_requested_trials_wait_for_a_worker_and_a_get_requests_none(client_for, conflict_of_job):
     client = client_for("viewer")
     address = f"/conflicts/{conflict_of_job.pk}/trials/"
     assert client.get(address).status_code == 302
@@ -144,7 +144,7 @@ def test_one_rule_says_of_both_pages_that_a_request_runs_again(client_for, confl
     assert Job.objects.filter(retry_of=conflict_of_job.job).count() == 1
 
 
-def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_run_once_more(
+def test_a_rerun_that_is_aborted_again_leads_to_its_conflict_and_can_be_repeated(
     client_for, conflict_of_job
 ):
     client = client_for("owner")
@@ -179,7 +179,7 @@ def test_a_condition_is_added_by_and(client_for, conflict_of_job):
 
 
 @pytest.mark.parametrize("widens", ["TRUE) OR (TRUE", "id >= 10) OR (id < 10", "TRUE -- "])
-def test_a_condition_that_would_widen_the_write_is_none(client_for, conflict_of_job, widens):
+def test_a_condition_that_would_widen_the_write_is_refused(client_for, conflict_of_job, widens):
     client = client_for("owner")
     _rerun(client, conflict_of_job, fix="condition", condition=widens)
     assert not Job.objects.filter(retry_of=conflict_of_job.job_id).exists()
@@ -226,7 +226,7 @@ def test_an_unknown_fix_runs_nothing_else(client_for, conflict_of_job, fix):
     assert runs.count() == (1 if not fix else 0)
 
 
-def test_who_may_not_write_sees_the_ways_and_runs_none(client_for, conflict_of_job):
+def test_a_viewer_sees_the_ways_and_runs_none(client_for, conflict_of_job):
     client = client_for("viewer")
     body = _page(client, conflict_of_job, "?fix=retry")
     assert "Your role does not allow" in body
@@ -255,7 +255,7 @@ def test_a_job_that_has_not_ended_is_not_run_beside_itself(client_for, conflict_
     assert "The job retries by itself" in _page(client_for("owner"), conflict_of_job)
 
 
-def test_the_numbers_are_said_in_words(lake):
+def test_the_numbers_are_in_words(lake):
     conflict = lake.conflict
     conflict.facts |= {"decision": asdict(story_decision())}
     conflict.read_version = 4793
@@ -333,7 +333,7 @@ def test_rest_lists_the_trials(client_for, conflict_of_job):
     ]
 
 
-def test_without_a_broker_earlier_answers_stay_and_nobody_is_made_to_wait(
+def test_without_a_broker_earlier_answers_stay_and_no_page_waits(
     client_for, conflict_of_job, unreachable_broker
 ):
     client, address = client_for("viewer"), f"/api/v1/conflicts/{conflict_of_job.pk}/trials/"

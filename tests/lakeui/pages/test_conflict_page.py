@@ -206,7 +206,7 @@ def _decision(**fields) -> Decision:
     return Decision(SideReads(), **sides)
 
 
-def test_files_stand_in_the_order_of_their_bounds_and_the_rest_by_path():
+def test_files_are_in_the_order_of_their_bounds_and_the_rest_by_path():
     ours = (SideFile("z", "changed", "9", "9"), SideFile("y", "changed", "10", "12"))
     theirs = (SideFile("b", "changed"), SideFile("a", "changed"))
     chart = draw_overlap(_decision(current_files=ours, winner_files=theirs), ())
@@ -215,7 +215,7 @@ def test_files_stand_in_the_order_of_their_bounds_and_the_rest_by_path():
     assert (chart.files.first, chart.files.last, chart.rows) == ("9", "12", None)
 
 
-def test_files_with_dates_stand_where_their_dates_are():
+def test_files_with_dates_are_placed_at_their_dates():
     days = [SideFile(d, "changed", d, d) for d in ("2026-01-01", "2026-01-02", "2026-01-11")]
     chart = draw_overlap(_decision(current_files=tuple(days)), ())
     assert chart is not None
@@ -291,7 +291,7 @@ def test_a_passed_file_is_named_only_where_its_label_stands_apart():
         assert [label.text for label in chart.files.labels] == said
 
 
-def test_a_file_of_both_that_no_check_reached_is_not_said_to_have_passed():
+def test_a_shared_file_that_no_check_reached_is_not_said_to_have_passed():
     """Two writes of one partition touch the same files, because each rewrites what the other does."""
     rewritten = tuple(SideFile(f"part-00000-1{n}", "changed", "DE", "DE") for n in range(2))
     added = tuple(SideFile(f"part-00000-2{n}", "added", "DE", "DE") for n in range(2))

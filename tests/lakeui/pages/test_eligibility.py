@@ -55,7 +55,7 @@ def test_failed_conditions_are_named_with_evidence_and_fix(client_for, page_path
     assert "Create" in get_text(client_for("owner"), plan)
 
 
-def test_who_may_only_look_is_offered_no_job(client_for, page_path):
+def test_a_viewer_is_offered_no_job(client_for, page_path):
     body = get_text(client_for("viewer"), page_path)
     assert "Set as a job" not in body
     assert "Plan the rewrite" not in body

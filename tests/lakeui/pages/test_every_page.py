@@ -134,7 +134,7 @@ def _count_queries(client, addresses):
     return counted
 
 
-def test_a_page_asks_as_often_however_much_there_is(client_for, lake):
+def test_a_page_takes_the_same_queries_for_any_number_of_rows(client_for, lake):
     client, paths = client_for("owner"), {name: lake.paths()[name] for name in NAMES}
     few = _count_queries(client, paths)
     for number in range(4):
@@ -148,7 +148,7 @@ def test_a_page_asks_as_often_however_much_there_is(client_for, lake):
 WITHOUT_TWIN = {"row diff", "preview", "explain"}
 
 
-def test_its_json_twin_asks_as_often_however_much_there_is(client_for, lake):
+def test_its_json_twin_takes_the_same_queries_for_any_number_of_rows(client_for, lake):
     client, twins = client_for("owner"), {}
     for name in NAMES:
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', _body(client, lake, name))

@@ -33,7 +33,7 @@ def list_done(person):
     return [step.done for step in first_steps(person)]
 
 
-def test_each_step_is_ticked_once_it_is_done_and_all_are_gone_then(first):
+def test_each_step_is_ticked_once_it_is_done_and_all_disappear_then(first):
     assert list_done(first) == [False] * 4
     table = make_table("a.b", version=None)
     assert list_done(first) == [False] * 4  # a job is still to create it
@@ -103,7 +103,7 @@ def test_the_steps_can_be_hidden(first):
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR])
-def test_who_cannot_take_them_is_not_led(role):
+def test_a_person_without_the_rights_is_shown_no_steps(role):
     assert "First steps" not in page(make_user("other", role)).get("/").content.decode()
 
 

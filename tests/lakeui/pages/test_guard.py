@@ -82,7 +82,7 @@ def test_commands_that_remove_nothing_are_not_guarded(client_for, table, sql):
 
 
 @pytest.mark.parametrize(("rows", "asks"), [(1, False), (2, True)])
-def test_a_dry_run_that_counted_many_rows_asks_for_the_name(client_for, table, rows, asks):
+def test_a_dry_run_with_many_rows_requires_the_name(client_for, table, rows, asks):
     plan = {"summary": "Rows would be deleted.", "rows": rows, "rows_are_counted": True}
     sql = "DELETE FROM t WHERE order_id = 1"
     client = client_for("owner")
@@ -125,7 +125,7 @@ def test_the_tables_own_retention_counts(client_for, table):
     assert "retention of 240 hours" in body
 
 
-def test_a_restore_tells_of_rows_written_since_and_of_those_deleted_since(client_for, table):
+def test_a_restore_shows_rows_written_since_and_those_deleted_since(client_for, table):
     make_commit(table, 4, "DELETE", rows_added=30, rows_deleted_by_vectors=1)
     table.version = 4
     table.save()

@@ -142,7 +142,7 @@ def test_an_opened_version_names_the_writes_it_aborted_and_how_it_was_committed(
     assert not re.search(r'name="v" value="1"[^>]* checked', body)
 
 
-def test_restoring_is_offered_to_those_who_may(client_for, lake, address):
+def test_restoring_is_offered_to_people_who_may(client_for, lake, address):
     assert "Restore to" not in client_for("operator").get(f"{address}?open=3").content.decode()
 
 

@@ -45,7 +45,7 @@ def test_the_page_and_rest_say_whether_writes_pass_commits_that_enable_a_feature
         assert answer["resolves_feature_enablement"] is asked
 
 
-def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(client_for, page, lake):
+def test_a_picked_cell_shows_its_conflicts_and_lists_its_overlaps(client_for, page, lake):
     client = client_for("viewer")
     body = client.get(page, {"cell": "UPDATE|DELETE"}).content.decode()
     assert "price-fixer was aborted by" in body
@@ -84,7 +84,7 @@ def test_history_and_the_version_mark_reordered_writes(client_for, lake):
     assert 'id="out-of-order"' not in client.get(f"{below}5/").content.decode()
 
 
-def test_a_cell_behind_an_append_tells_the_caveat_on_fresh_data(client_for, page):
+def test_a_cell_behind_an_append_shows_the_caveat_on_fresh_data(client_for, page):
     body = client_for("viewer").get(page, {"cell": "UPDATE|INSERT"}).content.decode()
     assert "no other write has read the append" in body
     assert "in either order" not in body
@@ -102,7 +102,7 @@ def test_the_preview_shows_the_commit_and_who_would_notice(client_for, page, lak
     assert "Of 2 overlaps with appends" in body
 
 
-def test_clustering_alone_lets_every_open_write_land(client_for, page):
+def test_clustering_is_the_only_change_that_every_open_write_passes(client_for, page):
     body = client_for("viewer").get(page, {"clustering": "order_date"}).content.decode()
     assert "No running write would be aborted" in body
     assert "running job would be aborted" not in body
@@ -153,7 +153,7 @@ def test_impossible_columns_are_reported(client_for, page, query, said):
     assert not Job.objects.filter(kind="alter_cluster_by").exists()
 
 
-def test_the_twin_is_of_the_list_that_is_shown(client_for, page):
+def test_the_twin_is_of_the_shown_list(client_for, page):
     client = client_for("viewer")
     for query, count in (("show=reordered", 1), ("cell=DELETE|INSERT&show=overlaps", 2)):
         body = client.get(f"{page}?{query}").content.decode()
@@ -162,5 +162,5 @@ def test_the_twin_is_of_the_list_that_is_shown(client_for, page):
 
 
 @pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=overlaps&page=x", "row_tracking=maybe"])  # fmt: skip
-def test_pages_and_switches_that_are_none_are_not_found(client_for, page, query):
+def test_unknown_pages_and_switches_are_not_found(client_for, page, query):
     assert client_for("viewer").get(f"{page}?{query}").status_code == 404

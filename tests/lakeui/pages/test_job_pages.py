@@ -145,7 +145,7 @@ def test_a_form_becomes_the_parameters_of_the_command(client_for, lake):
     assert job.parameters["zorder_by"] == ["order_id", "status"]
 
 
-def test_a_fault_in_a_form_stands_at_its_field(client_for, lake):
+def test_a_fault_in_a_form_is_shown_at_its_field(client_for, lake):
     body = (
         client_for("owner")
         .post(
@@ -182,7 +182,7 @@ def test_every_statement_to_begin_with_is_understood_of_the_table(client_for, la
         assert "Not understood" not in said, example
 
 
-def test_a_dry_run_asks_for_nothing(client_for, lake):
+def test_a_dry_run_requires_no_name(client_for, lake):
     sql = "DELETE FROM sales.orders WHERE order_id = 1"
     new(client_for("owner"), lake.table, step="dry_run", sql=sql)
     assert Job.objects.exclude(pk=lake.job.pk).get().dry_run
@@ -213,7 +213,7 @@ def test_an_operator_sees_which_right_a_role_lacks(client_for, lake):
 
 
 @override_settings(READ_ONLY=True)
-def test_read_only_offers_and_takes_nothing(client_for, lake):
+def test_read_only_offers_and_accepts_nothing(client_for, lake):
     client = client_for("owner")
     assert "New job" not in client.get(f"/tables/{lake.table.pk}/").content.decode()
     assert new(client, lake.table, step="run", sql="OPTIMIZE sales.orders").status_code == 400
@@ -405,7 +405,7 @@ def test_a_job_that_cannot_be_run_again_gives_the_reason(client_for, lake, who, 
 
 
 @override_settings(READ_ONLY=True)
-def test_read_only_offers_no_rerun_and_takes_none(client_for, lake):
+def test_read_only_offers_no_rerun_and_accepts_none(client_for, lake):
     client, done = client_for("owner"), make_job(lake.table)
     assert "Run again" not in client.get(f"/jobs/{done.pk}/").content.decode()
     rerun(client, done)
@@ -495,7 +495,7 @@ def test_a_stream_announces_changes_and_its_end(impatient, client_for, lake):
         ("/jobs/{job}/stream/", "role"),
     ],
 )
-def test_a_stream_ends_for_who_may_no_longer_look(client_for, lake, impatient, address, lost):
+def test_a_stream_ends_for_a_person_who_loses_the_right(client_for, lake, impatient, address, lost):
     running = make_job(lake.table, "optimize", state="running")
     client = client_for("viewer")
     request = RequestFactory().get(address.format(job=running.pk))
@@ -595,14 +595,14 @@ def test_one_more_clause_keeps_the_filled_in_values_and_blames_nothing(client_fo
         ({"source.kind": "query", "source.query.query": "SELECT FROM"}, "source.query.query"),
     ],
 )  # fmt: skip
-def test_a_fault_of_a_source_stands_at_its_field(client_for, lake, fields, at):
+def test_a_fault_of_a_source_is_shown_at_its_field(client_for, lake, fields, at):
     body = post_check(client_for("owner"), lake.table, kind="append", **fields)
     assert f'id="id_{at}' in body
     assert "_error" in body
     assert "statement recognized" not in body
 
 
-def test_a_clause_that_cannot_be_is_blamed_where_it_stands(client_for, lake):
+def test_an_impossible_clause_is_marked_at_its_place(client_for, lake):
     fields = {
         "kind": "merge", "source.kind": "table", "source.table.table": "sales.orders", "on": "1 = 1",
         "clauses.0.when": "matched", "clauses.0.action": "insert_all",
@@ -837,7 +837,7 @@ def test_the_runs_of_one_schedule_are_a_list(client_for, lake, people):
     assert client.get("/jobs/?schedule=often").status_code == 400
 
 
-def test_a_write_and_the_compaction_it_asked_for_lead_to_each_other(client_for, lake):
+def test_a_write_and_the_compaction_after_it_link_to_each_other(client_for, lake):
     compaction = make_job(lake.table, kind="optimize", caused_by=lake.job)
     written = client_for("owner").get(f"/jobs/{lake.job.pk}/").content.decode()
     assert "Follow-up jobs" in written
@@ -930,7 +930,7 @@ def test_a_job_of_which_little_or_nonsense_was_recorded_has_a_page_and_its_json(
     assert all(int(part["took_ms"]) >= 0 for part in told["parts"])
 
 
-def test_the_log_stands_under_the_steps_that_wrote_it(client_for, lake):
+def test_the_log_is_below_the_steps_that_wrote_it(client_for, lake):
     attempt, now = lake.job.attempt_rows.get(), timezone.now()
     Job.objects.update(created_at=now - timedelta(seconds=90))
     JobAttempt.objects.update(started_at=now - timedelta(seconds=60))

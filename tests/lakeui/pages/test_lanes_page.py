@@ -58,7 +58,7 @@ def test_a_label_without_room_is_left_to_the_wide_screen_or_out():
     assert never is None
 
 
-def test_the_window_on_the_strip_lies_where_the_versions_landed():
+def test_the_window_on_the_strip_is_at_the_times_of_its_versions():
     start = timezone.now()
     drawn = Navigator(
         start=start,
@@ -74,7 +74,7 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
     assert strip.window_x < tick.cross_x < strip.window_x + 2
 
 
-def test_chart_and_table_take_the_same_filters_and_the_counts_stay(client_for, lake, path):
+def test_chart_and_table_use_the_same_filters_and_the_counts_stay(client_for, lake, path):
     body = _body(client_for("viewer"), path, outcome="aborted")
     assert len(_rows(body)) == 1
     assert body.count("aborted by v3") >= 1
@@ -237,7 +237,7 @@ def test_a_bar_is_named_by_its_outcome():
     assert LaneBar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
 
 
-def test_sums_are_of_one_writer_where_one_is_asked_for(client_for, lake, path):
+def test_sums_are_of_the_requested_writer(client_for, lake, path):
     client = client_for("viewer")
     body = _body(client, path, span=3000, writer="etl-nightly")
     assert "0 attempts aborted" in body

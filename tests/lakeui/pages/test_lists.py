@@ -89,7 +89,7 @@ def test_markup_in_a_name_is_text(client_for, db):
     assert "&lt;script&gt;" in body
 
 
-def test_a_list_tells_its_totals_and_the_next_page_keeps_the_filter(client_for, db):
+def test_a_list_shows_its_totals_and_the_next_page_keeps_the_filter(client_for, db):
     for number in range(60):
         make_table(f"sales.t{number}")
     body = client_for("viewer").get("/tables/?q=sales").content.decode()

@@ -133,7 +133,7 @@ def test_an_address_with_an_unknown_order_is_refused(client_for, path):
     assert client_for("viewer").get(path).status_code == 404
 
 
-def test_the_data_says_how_it_grew_and_tables_who_wrote_last(client_for):
+def test_growth_is_shown_with_the_data_and_the_last_writer_with_each_table(client_for):
     table = make_table(last_writer="stream-orders")
     count_in([vars(make_commit(table, 12, bytes_added=3 * 2**30, bytes_removed=2**30))])
     body = words(client_for("viewer"), "/?range=24h")
@@ -167,7 +167,7 @@ def test_a_first_visit_shows_the_news_of_a_day(client_for):
     assert "Since your last visit" in words(client)
 
 
-def test_aborted_writes_are_counted_where_no_check_tells_of_them(client_for):
+def test_aborted_writes_are_counted_where_no_check_reports_them(client_for):
     make_conflict(make_table())
     body = words(client_for("viewer"))
     assert "Nothing needs attention" in body

@@ -19,7 +19,7 @@ def options(client, text="", **more):
 
 
 @pytest.mark.parametrize("who", ["owner", "operator", "viewer", "stranger"])
-def test_every_address_that_is_offered_opens(client_for, lake, who):
+def test_every_offered_address_opens(client_for, lake, who):
     client = client_for(who)
     offered = {}
     for text in ("", "a", "e", "table", "of", "settings", "new", "sales", "delta.", "optimize"):

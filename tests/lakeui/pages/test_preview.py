@@ -84,7 +84,7 @@ def test_rows_that_deletion_vectors_hide_are_counted(client_for, lake, address):
     assert "7 rows that deletion vectors hide are left out" in body
 
 
-def test_the_rows_that_were_read_can_be_taken_away(client_for, lake, address):
+def test_the_read_rows_can_be_downloaded(client_for, lake, address):
     columns = [{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]
     _create_preview(
         lake, read_at=timezone.now(), columns=columns, rows=[["41", "=1+1"], ["42", None]]
@@ -119,7 +119,7 @@ def test_rows_of_a_condition_are_read_and_kept_apart(client_for, lake, address):
     assert "all" in client.get(f"{address}?version=3").text
 
 
-def test_a_condition_that_nobody_would_write_is_not_found(client_for, address):
+def test_an_unrealistic_condition_is_not_found(client_for, address):
     assert client_for("viewer").get(address, {"where": "x" * 2001}).status_code == 404
 
 

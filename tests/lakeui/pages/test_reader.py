@@ -45,7 +45,7 @@ def test_a_zone_applies_to_shown_and_to_entered_times(client_for, lake):
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "", "A" * 500])
-def test_a_zone_that_is_none_is_not_kept(client_for, lake, name):
+def test_an_unknown_zone_is_not_stored(client_for, lake, name):
     client = client_for("viewer")
     client.post("/preferences/", {"zone": "local", "zone_name": name})
     assert "zone" not in client.cookies
@@ -88,7 +88,7 @@ def test_a_wrong_password_is_reported_without_saying_which_half_is_wrong(db):
     assert 'aria-invalid="true"' in body
 
 
-def test_a_right_password_leads_to_the_page_that_was_asked_for(db):
+def test_a_right_password_leads_to_the_requested_page(db):
     make_user("ops")
     fields = {"username": "ops", "password": "correct horse battery", "next": "/jobs/"}
     assert Client().post("/login/", fields)["Location"] == "/jobs/"

@@ -54,7 +54,7 @@ def test_asking_leaves_a_request_and_the_page_waits(client_for, lake, address):
     assert client.get(where, headers=HTMX).status_code == 200
 
 
-def test_keys_and_a_condition_can_be_taken_away_again(client_for, address):
+def test_keys_and_a_condition_can_be_removed_again(client_for, address):
     form = {"keys": "", "where": ""}
     response = client_for("viewer").post(f"{address}?keys=id&where=id+%3E+1", form)
     assert response.headers["Location"] == f"{address}?keys="
@@ -62,7 +62,7 @@ def test_keys_and_a_condition_can_be_taken_away_again(client_for, address):
     assert (asked.keys, asked.where) == ([], "")
 
 
-def test_old_and_new_values_stand_side_by_side(client_for, lake, address):
+def test_old_and_new_values_are_side_by_side(client_for, lake, address):
     create_comparison(lake)
     page = client_for("viewer").get(address, headers=HTMX)
     assert page.status_code == 286
@@ -139,7 +139,7 @@ def test_a_stranger_can_ask_for_nothing(client_for, lake, address):
     assert not Preview.objects.exists()
 
 
-def test_over_rest_the_same_rows_are_asked_for_and_read(client_for, lake):
+def test_the_same_rows_are_requested_and_read_over_rest(client_for, lake):
     client, address = client_for("viewer"), f"/api/v1/tables/{lake.table.pk}/diff/1...3/rows/"
     assert client.get(address).status_code == 404
     asked = client.post(f"{address}?keys=id&where=id+%3E+1", content_type="application/json")
@@ -160,7 +160,7 @@ def test_over_rest_the_same_rows_are_asked_for_and_read(client_for, lake):
     )
 
 
-def test_a_profile_and_columns_are_asked_for_over_rest(client_for, lake):
+def test_a_profile_and_columns_are_requested_over_rest(client_for, lake):
     client, address = client_for("viewer"), f"/api/v1/tables/{lake.table.pk}/preview/"
     asked = client.post(f"{address}?profile=id", content_type="application/json").json()
     assert asked["profile"] is None

@@ -155,7 +155,7 @@ def test_a_password_sent_to_the_admin_is_not_looked_at():
 
 
 @pytest.mark.parametrize("name", ["login", "logout", "password_change"])
-def test_the_admin_takes_no_password_but_through_this_sign_in(name):
+def test_the_admin_accepts_passwords_only_through_this_sign_in(name):
     view = resolve(reverse(f"admin:{name}")).func
     assert getattr(view, "view_class", view).__module__ == "lakeui.pages.access.sign_in"
 
@@ -196,7 +196,7 @@ def test_the_old_password_of_an_open_session_is_not_for_guessing(person):
     assert (last.actor, last.changes["password"]) == (person, ["…", "…"])
 
 
-def test_who_signed_in_and_who_did_not_is_on_record_with_the_address():
+def test_successful_and_failed_sign_ins_are_logged_with_the_address():
     client = Client(REMOTE_ADDR="203.0.113.9")
     client.post("/login/", WRONG)
     client.post("/login/", RIGHT)
@@ -214,14 +214,14 @@ def test_a_pause_is_on_record_once():
     assert [refused for _, refused, _ in acts()] == ["SIGN_IN_FAILED"] * TRIES + ["TOO_MANY_TRIES"]
 
 
-def test_a_name_that_nobody_has_is_not_on_record():
+def test_an_unknown_name_is_not_logged():
     """It may be a password typed into the wrong field."""
     Client().post("/login/", {"username": "hunter22", "password": "ops"})
     assert acts() == []
     assert "hunter22" not in str(list(LogEntry.objects.values()))
 
 
-def test_the_trail_shows_a_refused_sign_in_to_who_may_read_it(client):
+def test_the_trail_shows_a_refused_sign_in_to_its_readers(client):
     Client(REMOTE_ADDR="203.0.113.9").post("/login/", WRONG)
     client.force_login(make_reader("ann", "maintainer"))
     page = client.get("/audit/").content.decode()

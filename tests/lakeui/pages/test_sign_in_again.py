@@ -19,7 +19,7 @@ def test_a_fragment_sends_the_whole_page_to_sign_in_and_back(client, db):
         assert _next(answer["HX-Redirect"]) == ["/jobs/new/?table=1"]
 
 
-def test_a_form_that_was_sent_comes_back_to_its_page(client, db):
+def test_a_sent_form_returns_to_its_page(client, db):
     answer = client.post("/jobs/new/", headers={"Referer": PAGE})
     assert _next(answer["Location"]) == ["/jobs/new/?table=1"]
 

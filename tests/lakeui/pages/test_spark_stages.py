@@ -79,7 +79,7 @@ def test_each_stage_is_a_row_on_the_axis_of_its_attempt(client_for, lake, attemp
     ]
 
 
-def test_the_json_tells_the_same_stages(client_for, lake, attempt):
+def test_the_json_has_the_same_stages(client_for, lake, attempt):
     first, second = get_attempt(client_for("viewer"), lake)["stages"]
     assert (first["spark_stage_count"], second["spark_stages"]) == (2, [])
     one, two = first["spark_stages"]
@@ -88,7 +88,7 @@ def test_the_json_tells_the_same_stages(client_for, lake, attempt):
     assert (one["status"], one["shuffle_read"], one["spilled"]) == ("complete", "0", "0")
 
 
-def test_numbers_of_files_and_lines_are_not_told_as_rows(client_for, lake, attempt):
+def test_numbers_of_files_and_lines_are_not_shown_as_rows(client_for, lake, attempt):
     of_files = stage(5, attempt.started_at, 5, 6, bytes_read=0, rows_read=1).to_row()
     attempt.stages.filter(place=1).update(spark_stages=[of_files])
     attempt.stages.filter(place=0).update(name="infer the schema")
@@ -104,7 +104,7 @@ def test_numbers_of_files_and_lines_are_not_told_as_rows(client_for, lake, attem
     assert rows == [None, None, None]
 
 
-def test_many_stages_are_cut_and_it_is_said(client_for, lake, attempt):
+def test_many_stages_are_limited_and_the_page_says_so(client_for, lake, attempt):
     rows = [stage(number, attempt.started_at, 0, 1).to_row() for number in range(40)]
     attempt.stages.update(spark_stages=rows, spark_stage_count=70)
     body = page(client_for("viewer"), lake).content.decode()
@@ -180,7 +180,7 @@ def test_only_admins_are_led_to_sparks_own_pages(client_for, lake, attempt, who)
     ],
     ids=["its worker is gone", "another's", "not served", "script", "ftp", "no host", "no address"],
 )
-def test_nobody_is_led_where_spark_does_not_serve_its_pages(client_for, lake, attempt, more):
+def test_no_link_is_shown_where_spark_does_not_serve_its_pages(client_for, lake, attempt, more):
     create_report(**more)
     client = client_for("owner")
     assert get_attempt(client, lake)["spark_ui"] is None

@@ -52,7 +52,7 @@ def test_a_version_without_a_read_version_says_which_engine_left_it_out(client_f
     assert "Not recorded by that engine" not in told
 
 
-def test_a_role_that_is_missing_names_who_can_give_it(client_for):
+def test_a_missing_role_names_the_people_who_can_give_it(client_for):
     response = client_for("viewer").get("/tables/register/")
     assert response.status_code == 403
     body = words(response)
@@ -60,7 +60,7 @@ def test_a_role_that_is_missing_names_who_can_give_it(client_for):
     assert "Who can grant it owner is admin here" in body
 
 
-def test_nobody_is_named_to_someone_who_is_not_signed_in():
+def test_no_person_is_named_to_a_visitor():
     strict = Client(enforce_csrf_checks=True)
     response = strict.post("/login/", {"username": "x", "password": "y"})
     assert response.status_code == 403
@@ -98,7 +98,7 @@ def test_a_page_that_failed_gives_its_request_id_and_a_way_to_try_again(rf):
     assert "Try again" not in errors.server_error(rf.post("/jobs/new/")).content.decode()
 
 
-def test_read_only_is_said_on_every_page(client_for, lake, settings):
+def test_read_only_is_shown_on_every_page(client_for, lake, settings):
     settings.READ_ONLY = True
     for path in ("/", "/jobs/", f"/tables/{lake.table.pk}/"):
         assert "Read-only. This installation runs with READ_ONLY=1" in words(

@@ -72,7 +72,7 @@ def test_the_summary_names_the_tables_needs_and_due_chores(client_for, lake):
     assert "REORG%20TABLE%20sales.orders%20APPLY%20%28PURGE%29" in needs
 
 
-def test_those_who_may_not_run_jobs_get_the_statement_instead(client_for, lake):
+def test_people_who_may_not_run_jobs_get_the_statement_instead(client_for, lake):
     lake.table.small_file_count = 5
     lake.table.save()
     body = client_for("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
@@ -104,7 +104,7 @@ def test_a_bar_of_the_histogram_leads_to_its_files(client_for, lake):
     assert listed == [False, True]
 
 
-def test_partitions_tell_their_skew_and_lead_to_the_versions_that_touched_them(client_for, lake):
+def test_partitions_show_their_skew_and_link_to_the_versions_that_touched_them(client_for, lake):
     lake.table.partition_columns = ["day"]
     lake.table.clustering_columns = []
     lake.table.save()

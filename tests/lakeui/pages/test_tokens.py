@@ -40,11 +40,11 @@ def test_a_role_on_one_table_is_enough_for_a_token(client_for, lake, people):
     assert _secret(client_for("stranger").post("/tokens/", WANTED).content.decode())
 
 
-def test_nobody_without_a_role_makes_a_token(client_for):
+def test_a_person_without_a_role_makes_no_token(client_for):
     assert client_for("stranger").post("/tokens/", WANTED).status_code == 403
 
 
-def test_a_revoked_token_is_gone_and_another_persons_stays(client_for):
+def test_a_revoked_token_disappears_and_another_persons_stays(client_for):
     client_for("operator").post("/tokens/", WANTED)
     address = f"/tokens/{ApiToken.objects.get().public_id}/revoke/"
     assert client_for("viewer").post(address).status_code == 404

@@ -58,7 +58,7 @@ def test_a_script_is_sent_to_the_page(client_for, db):
     assert response["HX-Redirect"] == f"/tables/upload/{Upload.objects.get().pk}/"
 
 
-def test_the_job_takes_the_types_that_were_chosen(client_for, send_file):
+def test_the_job_uses_the_chosen_types(client_for, send_file):
     page = send_file()
     chosen = {"column.1": "code", "inferred.1": "STRING", "type.1": "int"}
     response = client_for("owner").post(page, load(page, **chosen))
@@ -84,7 +84,7 @@ def test_the_job_page_says_that_the_table_is_not_there_yet_until_it_is(client_fo
     assert "is not there yet" not in client_for("owner").get(f"/jobs/{job.pk}/").content.decode()
 
 
-def test_a_type_that_is_none_is_refused_at_its_column_before_the_job(client_for, send_file):
+def test_an_invalid_type_is_refused_at_its_column_before_the_job(client_for, send_file):
     page = send_file()
     chosen = {"column.1": "code", "inferred.1": "STRING", "type.1": "nonsense"}
     response = client_for("owner").post(page, load(page, **chosen))
@@ -149,7 +149,7 @@ def test_a_file_of_no_format_is_refused_at_its_field(client_for, db, name):
     assert not Upload.objects.exists()
 
 
-def test_a_wide_file_asks_for_the_types_of_its_first_columns(client_for, send_file):
+def test_a_wide_file_offers_the_types_of_its_first_columns(client_for, send_file):
     page = send_file(
         "wide.csv", b",".join(b"c%d" % n for n in range(500)) + b"\n" + b"1," * 499 + b"1\n"
     )

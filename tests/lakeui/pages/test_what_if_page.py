@@ -56,7 +56,7 @@ def test_the_export_holds_every_overlap_that_passes_the_filter(client_for, page)
     ]
 
 
-def test_all_four_settings_stand_side_by_side_over_rest_too(client_for, page):
+def test_all_four_settings_are_side_by_side_over_rest_too(client_for, page):
     body = client_for("viewer").get(f"/api/v1{page}", {"level": "Serializable"}).json()
     assert len(body["totals"]) == 4
     assert [(row["version"], row["outcome"]) for row in body["overlaps"]] == [

@@ -33,7 +33,7 @@ def issuer(settings):
             process.terminate()
 
 
-def test_in_at_the_provider_to_the_page_asked_for_and_out_at_both(client, issuer):
+def test_sign_in_at_the_provider_leads_to_the_requested_page_and_sign_out_ends_both(client, issuer):
     said = {"sub": "7", "nickname": "grace", "email": "g@example.org", "groups": ["engineers"]}
     httpx.put(f"{issuer}/users/7", json=said).raise_for_status()
     begun = client.get("/audit/", follow=True).content.decode()

@@ -44,7 +44,7 @@ def test_a_person_with_access_to_the_machine_still_has_the_link(client, no_local
     assert client.get("/tables/").status_code == 200
 
 
-def test_a_person_of_the_provider_is_let_in(come, no_local_accounts, client):
+def test_a_person_of_the_provider_is_admitted(come, no_local_accounts, client):
     come()
     assert client.get("/tables/").status_code == 200
 

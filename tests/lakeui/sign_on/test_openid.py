@@ -50,7 +50,7 @@ def test_the_sign_in_page_offers_a_configured_provider(client, provider, setting
     assert client.get("/sign-on/callback/").status_code == 404
 
 
-def test_a_new_person_is_let_in_with_the_role_of_their_groups(client, come):
+def test_a_new_person_is_admitted_with_the_role_of_their_groups(client, come):
     response = come("/sign-on/?next=/jobs/")
     assert response.headers["Location"] == "/jobs/"
     ada = User.objects.get(username="ada")
@@ -72,7 +72,7 @@ def test_state_nonce_and_challenge_go_to_the_provider(client, provider):
     assert min(len(asked[name][0]) for name in ("state", "nonce", "code_challenge")) >= 20
 
 
-def test_another_site_is_not_where_it_goes_next(come):
+def test_a_redirect_never_leads_to_another_site(come):
     assert come("/sign-on/?next=https://evil.example/").headers["Location"] == "/"
 
 
@@ -139,7 +139,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
-def test_a_token_that_is_not_the_issuers_for_this_sign_in_lets_nobody_in(
+def test_a_token_that_is_not_the_issuers_for_this_sign_in_admits_nobody(
     client, come, provider, spoil
 ):
     spoil(provider)
@@ -148,7 +148,7 @@ def test_a_token_that_is_not_the_issuers_for_this_sign_in_lets_nobody_in(
     assert not User.objects.exists()
 
 
-def test_an_answer_that_this_browser_did_not_ask_for_lets_nobody_in(client, come, provider):
+def test_an_answer_that_this_browser_did_not_request_admits_nobody(client, come, provider):
     stranger = "/sign-on/callback/?code=code&state=forged"
     check_refusal(client, client.get(stranger), "LAKE_SIGN_ON_NOT_BEGUN", "cookies", 400)
     check_refusal(
@@ -233,7 +233,7 @@ def test_a_provider_that_drips_is_cut_off(client, provider, settings, drip):
 
 
 @pytest.mark.parametrize("subject", ["x" * 256, "a\0b", ["s-1"], {"a": 1}, True, ""])
-def test_a_subject_that_cannot_be_kept_lets_nobody_in(client, come, provider, subject):
+def test_a_subject_that_cannot_be_stored_admits_nobody(client, come, provider, subject):
     provider.claims["sub"] = subject
     check_refusal(client, come(), "LAKE_SIGN_ON_TOKEN", "refused")
     assert not LinkedIdentity.objects.exists()
@@ -242,7 +242,7 @@ def test_a_subject_that_cannot_be_kept_lets_nobody_in(client, come, provider, su
 @pytest.mark.parametrize(
     "email", ["a@" + "b" * 300 + ".example", "no address", "a\0@b.example", [1]]
 )
-def test_an_address_that_is_none_is_not_kept(client, come, provider, email):
+def test_an_invalid_address_is_not_stored(client, come, provider, email):
     provider.claims["email"] = email
     assert come().status_code == 302
     assert (User.objects.get().email, LinkedIdentity.objects.get().email) == ("", "")
@@ -302,7 +302,7 @@ def test_an_existing_local_name_is_not_taken_over(client, come, provider, capsys
     assert role_of(User.objects.get(pk=ada.pk)) is Role.OPERATOR
 
 
-def test_a_name_in_other_letters_of_the_same_is_taken_too(client, come, provider):
+def test_a_name_that_differs_in_case_or_unicode_form_exists_too(client, come, provider):
     person("ada", "admin")
     provider.claims["preferred_username"] = "\uff21\uff24\uff21"  # normalized: ADA
     check_refusal(client, come(), "LAKE_SIGN_ON_NAME_TAKEN", "link_identity ADA")

@@ -67,7 +67,7 @@ def test_the_header_is_off_unless_addresses_are_named(client, proxy, settings):
             check()
 
 
-def test_a_session_ends_where_the_proxy_names_nobody_or_another(client, proxy):
+def test_a_session_ends_where_the_proxy_names_nobody_or_another_user(client, proxy):
     ask(client)
     assert ask(client, user="").status_code == 302
     ask(client)
@@ -158,7 +158,7 @@ def test_a_name_that_no_account_can_have_is_a_page(client, proxy, user):
     assert not User.objects.exists()
 
 
-def test_a_refused_person_who_reloads_is_on_record_once_an_hour(client, proxy):
+def test_a_refused_person_who_reloads_is_logged_once_an_hour(client, proxy):
     ada = person("ada")
     for address in ("/tables/", "/jobs/", "/tables/") * 3:
         assert ask(client, address).status_code == 403

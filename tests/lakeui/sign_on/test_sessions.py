@@ -32,7 +32,7 @@ def bob():
     return sign_in("bob")
 
 
-def test_ones_own_sessions_are_listed_with_how_and_from_where(bob, ada):
+def test_ones_own_sessions_are_listed_with_method_and_address(bob, ada):
     page = bob.get("/sessions/").content.decode()
     assert all(text in page for text in ("Browser of bob", "203.0.113.9", "password", "this one"))
     assert "Browser of ada" not in page
@@ -41,7 +41,7 @@ def test_ones_own_sessions_are_listed_with_how_and_from_where(bob, ada):
     assert bob.session.session_key not in str(listed)
 
 
-def test_another_browser_of_ones_own_is_ended(bob):
+def test_another_browser_of_the_same_person_is_signed_out(bob):
     other = sign_in("bob")
     row = BrowserSession.objects.get(session_key=other.session.session_key)
     asked = bob.get(f"/sessions/?end={row.public_id}").content.decode()
