@@ -86,12 +86,12 @@ class Rehearsal:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
         while not over() and _CLOCK.monotonic_s() < until:
             self._heartbeat.check()
-            _bell().wait(_end_key(other))
+            _create_bell().wait(_end_key(other))
 
 
 def announce_end(job_id: UUID) -> None:
     """Wake the jobs that hold for this one."""
-    _bell().ring(_end_key(job_id))
+    _create_bell().ring(_end_key(job_id))
 
 
 def _has_read(waiting: UUID) -> bool:
@@ -101,7 +101,7 @@ def _has_read(waiting: UUID) -> bool:
 
 
 @cache
-def _bell() -> Bell:
+def _create_bell() -> Bell:
     return Bell(settings.CELERY_BROKER_URL)
 
 

@@ -90,7 +90,7 @@ def parse_request(text: str) -> tuple[Command, bool]:
     if not parts:
         what = "The statement is empty."
         raise StatementError(what, "Write a SQL statement.", position=0)
-    commands = [_one(cursor.text, part) for part in parts]
+    commands = [_parse_one(cursor.text, part) for part in parts]
     for part, (_, dry_run) in zip(parts[:-1], commands[:-1], strict=True):
         if dry_run:
             what = "In a script, DRY RUN must come at the end. It applies to all statements."
@@ -139,7 +139,7 @@ def _statements(cursor: StatementCursor) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
+def _parse_one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
     cursor = StatementCursor(tokens, text)
     common = None
     if cursor.peek() == "WITH":

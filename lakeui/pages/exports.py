@@ -48,20 +48,20 @@ class _Echo:
 def _csv_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(map(spreadsheet_safe, columns))  # anybody may name a table's columns
-    for row in _each(rows):
+    for row in _iter_rows(rows):
         yield writer.writerow([spreadsheet_safe(_plain(get(row))) for get in columns.values()])
 
 
 def _json_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     before = "["
-    for row in _each(rows):
+    for row in _iter_rows(rows):
         values = {name: _plain(get(row)) for name, get in columns.items()}
         yield before + "\n" + json.dumps(values, ensure_ascii=False, default=str)
         before = ","
     yield "\n]\n" if before == "," else "[]\n"
 
 
-def _each(rows: Rows) -> Iterable[object]:
+def _iter_rows(rows: Rows) -> Iterable[object]:
     return rows.iterator(chunk_size=CHUNK) if isinstance(rows, QuerySet) else rows
 
 

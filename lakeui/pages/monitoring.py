@@ -68,10 +68,16 @@ def monitoring(request: HttpRequest) -> HttpResponse:
     parts = {"parts": readiness(), "asked": True} if asks else {"asked": False}
     if is_fragment and asks:
         return render(request, "monitoring/_answers.html", parts)
-    context = _now(request) | parts | {"twin": f"/api/v1/monitoring/{range_query(request)}"}
+    context = (
+        _build_current_state(request)
+        | parts
+        | {"twin": f"/api/v1/monitoring/{range_query(request)}"}
+    )
     context["may_see_alerts"] = may(request.user, "maintain")
     context["outboxes"] = outboxes() if context["may_see_alerts"] else ()
-    template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
+    template = (
+        "monitoring/_build_current_state.html" if is_fragment else "monitoring/monitoring.html"
+    )
     return render(request, template, context)
 
 
@@ -87,7 +93,7 @@ def cancel_person_read(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("monitoring")
 
 
-def _now(request: HttpRequest) -> dict[str, Any]:
+def _build_current_state(request: HttpRequest) -> dict[str, Any]:
     now, time_range = timezone.now(), range_of(request)
     tables, reads = visible_tables(request.user), list_reads(request.user)
     states = worker_states(request.user)
@@ -272,7 +278,9 @@ class RuleForm(forms.Form):
 @login_required
 def alerts(request: HttpRequest) -> HttpResponse:
     """Render the page; `channel` and `rule` in the query string select the one to change."""
-    _must(request, "maintain", "You need the role maintainer on every table to see alerts.")
+    _require_right(
+        request, "maintain", "You need the role maintainer on every table to see alerts."
+    )
     channel, rule = (
         _find_row(request, AlertChannel, "channel"),
         _find_row(request, AlertRule, "rule"),
@@ -413,10 +421,10 @@ def _blame(form: forms.Form, error: EngineError) -> None:
 
 
 def _must_admin(request: HttpRequest) -> None:
-    _must(request, "admin", "Only admins of every table can set up alerts.")
+    _require_right(request, "admin", "Only admins of every table can set up alerts.")
     refuse_when_read_only()
 
 
-def _must(request: HttpRequest, action: str, otherwise: str) -> None:
+def _require_right(request: HttpRequest, action: str, otherwise: str) -> None:
     if not may(request.user, action):
         raise PermissionDenied(otherwise)

@@ -183,7 +183,7 @@ class _Looks:
     def __init__(self, request: HttpRequest) -> None:
         self.range_name = request.GET.get("range", "look")
         now = timezone.now()
-        before, current = _times(request.COOKIES.get("looked", ""))
+        before, current = _parse_visit_times(request.COOKIES.get("looked", ""))
         if current is not None and now - current > _A_LOOK:
             before = current
         self.is_first = before is None
@@ -195,7 +195,7 @@ class _Looks:
         response.set_cookie("looked", value, max_age=31_536_000, samesite="Lax", httponly=True)
 
 
-def _times(text: str) -> tuple[datetime | None, datetime | None]:
+def _parse_visit_times(text: str) -> tuple[datetime | None, datetime | None]:
     parts = text.split(".")
     if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 12 for p in parts):
         return None, None

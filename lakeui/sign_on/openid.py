@@ -237,7 +237,7 @@ class _Line(HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self._cutter = Timer(settings.OIDC_TIMEOUT_SECONDS, _cut, [self.sock])
+        self._cutter = Timer(settings.OIDC_TIMEOUT_SECONDS, _shut_down, [self.sock])
         self._cutter.daemon = True
         self._cutter.start()
 
@@ -293,7 +293,7 @@ class BoundedApp(DjangoOAuth2App):  # type: ignore[misc]  # as above
     client_cls = _BoundedSession
 
 
-def _cut(line: socket.socket) -> None:
+def _shut_down(line: socket.socket) -> None:
     try:
         socket.socket.shutdown(line, socket.SHUT_RDWR)
     except OSError:  # closed already

@@ -206,11 +206,11 @@ def _common_pinned_columns(conditions: Sequence[Expression], operation: str) -> 
     A bound written in a DELETE or an UPDATE is intentional and counts.
     """
     takes_bounds = operation != "MERGE"
-    of_each = [frozenset(_pins(condition, takes_bounds)) for condition in conditions]
+    of_each = [frozenset(_iter_pinned_columns(condition, takes_bounds)) for condition in conditions]
     return reduce(frozenset.intersection, of_each)
 
 
-def _pins(condition: Expression, takes_bounds: bool) -> Iterator[str]:
+def _iter_pinned_columns(condition: Expression, takes_bounds: bool) -> Iterator[str]:
     for part in split_conjuncts(condition):
         names = {path[0].lower() for path in columns_of(part)}
         if len(names) == 1 and (takes_bounds or _gives_values(part)):

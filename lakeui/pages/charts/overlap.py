@@ -268,7 +268,9 @@ def _row_strip(file: SharedFile) -> OverlapStrip:
     def center_of(row: int) -> float:
         return 100 * (row + 0.5) / count
 
-    labels = _place_labels(((center_of(row), format_count(row)) for row in file.common_rows), _span)
+    labels = _place_labels(
+        ((center_of(row), format_count(row)) for row in file.common_rows), _join_ends
+    )
     common = [
         SharedPlace(center_of(row), f"row {format_count(row)}, both", True)
         for row in file.common_rows
@@ -335,7 +337,7 @@ def _summarize_texts(texts: Sequence[str]) -> str:
     return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} and {len(texts) - 1} more"
 
 
-def _span(texts: Sequence[str]) -> str:
+def _join_ends(texts: Sequence[str]) -> str:
     return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} to {texts[-1]}"
 
 

@@ -197,7 +197,7 @@ def _draw_bar(placed: _Placed, lane: DrawnLane, track: int) -> DrawnBar:
         y=lane.y + _FIRST_TRACK + _TRACK * track,
         begins_before=placed.begins_before,
         is_estimated=placed.is_estimated,
-        text=_text(bar),
+        text=_bar_text(bar),
         title=_title(bar),
         end_x=placed.end,
     )
@@ -209,7 +209,7 @@ def _shape(bar: LaneBar) -> str:
     return "lost" if bar.is_aborted else "blind" if bar.is_blind_append else "solid"
 
 
-def _text(bar: LaneBar) -> str:
+def _bar_text(bar: LaneBar) -> str:
     if bar.outcome is BarEnd.RUNNING:
         return "" if bar.percent is None else f"{bar.percent} %"
     return "start not recorded" if bar.read_version is None else bar.said

@@ -228,7 +228,7 @@ def _build_advice(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None
     note = link = words = ""
     if remedy.kind in _RETRIES and pair is not None and pair.aborted_lately:
         note = (
-            f"This pair was aborted {_times(pair.aborted_lately)} here in 24 h, so it will "
+            f"This pair was aborted {_count_times(pair.aborted_lately)} here in 24 h, so it will "
             "happen again."
         )
     if remedy.kind in _OF_ELIGIBILITY and linked.table is not None:
@@ -245,7 +245,7 @@ def _row_level_note(table: Table, pair: PairHistory | None) -> str:
     return f"30 days: {pair.passes} of {aborted} aborted writes of this pair would have passed{unknown}."
 
 
-def _times(number: int) -> str:
+def _count_times(number: int) -> str:
     return "once" if number == 1 else f"{units.format_count(number)} times"
 
 
@@ -351,7 +351,7 @@ def _iter_message_facts(
     yield "partitions", ", ".join(reported.partitions), ""
     yield "file", reported.file or "", ""
     yield "table", reported.table or "", "" if linked.table else "not registered here"
-    yield "winning_version", str(linked.winning_version), _how(linked)
+    yield "winning_version", str(linked.winning_version), _describe_match(linked)
     yield "winner_rows", f"{reported.winner_rows or 0:,}", ""
     yield "read_version", f"v{reported.read_version}", "the version it read"
     yield "current_operation", reported.current_operation or "", ""
@@ -373,10 +373,10 @@ def _iter_winner_facts(
     yield "isolation_level", winner.isolation_level or "", ""
     yield "is_blind_append", "yes" if winner.is_blind_append else "no", ""
     yield "winner_engine", winner.engine or "", ""
-    yield "txn_id", winner.txn_id or "", _how(linked) or "not in the mirror"
+    yield "txn_id", winner.txn_id or "", _describe_match(linked) or "not in the mirror"
 
 
-def _how(linked: LinkedReport) -> str:
+def _describe_match(linked: LinkedReport) -> str:
     return f"found by {linked.how}" if linked.how else ""
 
 

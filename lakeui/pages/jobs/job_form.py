@@ -168,8 +168,8 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
             parameters=parameters,
             requested_by=request.user,  # type: ignore[arg-type]  # signed in
             dry_run=is_dry,
-            retries=_whole(request, "retries", "retries"),
-            time_limit_s=60 * _whole(request, "time_limit", "minutes"),
+            retries=_parse_count(request, "retries", "retries"),
+            time_limit_s=60 * _parse_count(request, "time_limit", "minutes"),
             sql=sql,
             reason=request.POST.get("reason", "")[:2000],
         )
@@ -229,7 +229,7 @@ def _read_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
         raise RequestError(msg, "Fill in the form again. Nothing was queued.") from error
 
 
-def _whole(request: HttpRequest, name: str, counted: str) -> int:
+def _parse_count(request: HttpRequest, name: str, counted: str) -> int:
     text = request.POST.get(name) or "0"
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         msg = f"{text[:20]!r} is not a number of {counted}."

@@ -88,14 +88,14 @@ def _number(name: str, value: float) -> str:
 
 def _format_list(name: str, values: list[Any]) -> str:
     if name == "versions_lost":
-        spans = [_span(value) for value in values if _is_list(value)]
+        spans = [_format_versions(value) for value in values if _is_list(value)]
         more = f" and {format_count(len(spans) - _LONG)} more spans" if len(spans) > _LONG else ""
         return ", ".join(spans[:_LONG]) + more
     short = all(isinstance(item, str | int) for item in values) and len(values) <= _LONG
     return ", ".join(map(str, values)) if short else format_count(len(values))
 
 
-def _span(ends: list[Any]) -> str:
+def _format_versions(ends: list[Any]) -> str:
     first, last = ends[0], ends[-1]
     return f"v{first}" if first == last else f"v{first} to v{last}"
 

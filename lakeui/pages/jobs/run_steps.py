@@ -166,7 +166,7 @@ def _build_step(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -
         name=label_of(stage.name, attempt.read_version),
         state="stopped" if is_last_of_lost else state,
         took_ms=_took(stage, state, now),
-        words=_words(job, attempt, stage, state),
+        words=_describe_step(job, attempt, stage, state),
         done=stage.done,
         total=stage.total,
         stage=stage,
@@ -184,7 +184,7 @@ def _took(stage: JobStage, state: str, now: datetime) -> int:
     return stage.took_ms
 
 
-def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
+def _describe_step(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
     if stage.name == COMMIT and job.committed_version is not None and state == "done":
         return f"as v{job.committed_version}"
     if stage.name == CHECK and attempt.attempted_version:  # version 0 has none before it

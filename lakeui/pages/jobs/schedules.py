@@ -50,7 +50,7 @@ _LONGEST_CRON = 100
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
-def _whole(cron: str) -> str:
+def _keep_on_one_line(cron: str) -> str:
     """Never broken between two lines."""
     return cron.replace(" ", "\N{NO-BREAK SPACE}")
 
@@ -64,9 +64,9 @@ class ScheduleForm(forms.Form):
         max_length=100,
         initial="0 3 * * *",
         help_text="Minute, hour, day of the month, month, day of the week: "
-        f"{_whole('0 3 * * *')} is every night at three, "
-        f"{_whole('*/15 * * * *')} every quarter of an hour. If both a day of the month and a "
-        f"day of the week are set, both must match: {_whole('0 3 1-7 * 1')} is the first "
+        f"{_keep_on_one_line('0 3 * * *')} is every night at three, "
+        f"{_keep_on_one_line('*/15 * * * *')} every quarter of an hour. If both a day of the month and a "
+        f"day of the week are set, both must match: {_keep_on_one_line('0 3 1-7 * 1')} is the first "
         "Monday.",
         widget=forms.TextInput(attrs=_MONO),
     )

@@ -155,7 +155,7 @@ def upload_preview(request: HttpRequest, pk: UUID) -> HttpResponse:
         form.errors.pop("name", None)  # not asked for yet
     source = form.source(guessed) if form.is_bound else guessed
     chosen = _read_chosen_types(request.POST)
-    look = _look(request, kept, source, chosen)
+    look = _sample_kept_upload(request, kept, source, chosen)
     if is_valid and request.POST.get("act") == _LOAD and look.sample and not look.has_problems:
         try:
             return redirect("job", _load(request, form.cleaned_data, source, look.sample).pk)
@@ -217,7 +217,7 @@ def _read_chosen_types(posted: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _look(
+def _sample_kept_upload(
     request: HttpRequest, kept: Upload, source: FileSource, chosen: Mapping[str, str]
 ) -> UploadSample:
     try:

@@ -64,7 +64,7 @@ def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     level, row_level = _parse_setting(request, table)
     replayed = replay(
-        table, level, row_level=row_level, versions=latest_versions(table, _span(request))
+        table, level, row_level=row_level, versions=latest_versions(table, _parse_span(request))
     )
     rows = _filter_overlaps(request, replayed.overlaps)
     if "export" in request.GET:
@@ -89,7 +89,7 @@ def _context(
         "row_level": row_level,
         "own": (table.isolation_level, table.row_level_eligible),
         "is_as_it_is": (level, row_level) == (table.isolation_level, table.row_level_eligible),
-        "span": _span(request),
+        "span": _parse_span(request),
         "spans": SPANS,
         "bars": _bars(pairs[:_PAIRS_SHOWN]),
         "pair_count": len(pairs),
@@ -138,7 +138,7 @@ def _parse_setting(request: HttpRequest, table: Table) -> tuple[IsolationLevel, 
     return IsolationLevel(level), rows == "true" if rows else table.row_level_eligible
 
 
-def _span(request: HttpRequest) -> int:
+def _parse_span(request: HttpRequest) -> int:
     text = request.GET.get("span", "")
     if text and text not in map(str, SPANS):
         msg = "Unknown number of versions."
