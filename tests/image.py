@@ -63,7 +63,7 @@ def read_instructions(text: str) -> list[tuple[str, str]]:
 
 
 def build(home: Path) -> Stage:
-    """Carry out every instruction; return the last stage."""
+    """Run every instruction; return the last stage."""
     debian = make_base(home / "debian")
     stages: list[Stage] = []
     for name, rest in read_instructions((ROOT / "Dockerfile").read_text("utf-8")):

@@ -19,7 +19,7 @@ _OF_THIS_RUN = "LAKEUI_TESTS_MIGRATED"
 
 
 def share_with_children(home: Path) -> None:
-    """Have the processes that this one starts share the copy there, unless it shares one itself."""
+    """Share the copy there with processes that this one starts, unless it shares one itself."""
     os.environ.setdefault(_OF_THIS_RUN, str(home / "migrated.sqlite3"))
 
 
@@ -35,7 +35,7 @@ def copy_for_process(target: Path) -> str:
 
 
 def set_up_databases() -> list[Any]:
-    """The test's databases, migrated; `teardown_databases` takes what is returned."""
+    """Return the test's databases, migrated, for `teardown_databases`."""
     if connection.vendor != "sqlite":
         return _set_up(keepdb=False)
     migrated = Path(os.environ[_OF_THIS_RUN])
@@ -55,7 +55,7 @@ def _set_up(*, keepdb: bool) -> list[Any]:
 
 @contextmanager
 def _alone(migrated: Path) -> Iterator[None]:
-    """While no other process of the run migrates."""
+    """Run alone among the processes of this run while migrating."""
     with migrated.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

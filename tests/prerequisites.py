@@ -18,7 +18,7 @@ def java_major() -> int | None:
 
 
 def main() -> int:
-    """Exit status 1, with the remedy, when something is missing."""
+    """Return exit status 1, with the remedy, if something is missing."""
     major = java_major()
     if major is None or major < 17:
         problem = "Java is missing" if major is None else f"Java {major} is too old"

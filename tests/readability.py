@@ -294,7 +294,7 @@ def _trees_of(house: str) -> tuple[tuple[str, ast.Module], ...]:
 def _definitions(
     node: ast.AST, around: tuple[ast.AST, ...] = ()
 ) -> Iterator[tuple[ast.ClassDef | FunctionNode, tuple[ast.AST, ...]]]:
-    """Iterate over classes and functions, with what each stands in; expressions hold none."""
+    """Iterate over classes and functions with their parents; expressions contain none."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef | FunctionNode):
             yield child, (*around, node)

@@ -25,7 +25,7 @@ CLOCK = SystemClock()
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 45.0) -> None:
-    """Look until it is so; fail, naming what did not come."""
+    """Wait until a condition holds; fail with the name of the missing event."""
     until = CLOCK.monotonic_s() + seconds
     while not condition():
         assert CLOCK.monotonic_s() < until, f"waited {seconds} s in vain for {what}"
@@ -64,7 +64,7 @@ def _has_started_or_ended(process: "subprocess.Popen[bytes]", log: Path) -> bool
 
 
 def end(process: "subprocess.Popen[Any]") -> None:
-    """Ask a process to end, and end it where it does not; return once it is gone."""
+    """Ask a process to end, and kill it if it does not; return once it has ended."""
     process.terminate()
     try:
         process.wait(20)
@@ -74,7 +74,7 @@ def end(process: "subprocess.Popen[Any]") -> None:
 
 
 def point_celery_to(url: str) -> None:
-    """Have this process send its messages there."""
+    """Send this process's messages to a broker."""
     app._pool = None
     app.amqp._producer_pool = None
     settings.CELERY_BROKER_URL = url
@@ -106,7 +106,7 @@ class WorkerProcess:
         wait_until(lambda: " ready." in self.log.read_text(), f"the worker of {self.log}", seconds)
 
     def kill(self) -> None:
-        """SIGKILL to it and all it started; return once they are gone."""
+        """Kill the process and all that it started by SIGKILL; return once they have ended."""
         self.signal(signal.SIGKILL)
         for pid in self._session():  # Spark's Python workers have groups of their own
             with suppress(ProcessLookupError):
@@ -115,11 +115,11 @@ class WorkerProcess:
         wait_until(lambda: not self._session(), f"what {self.log} started to be gone")
 
     def is_running(self) -> bool:
-        """It has not ended."""
+        """Return True if it has not ended."""
         return self._process.poll() is None
 
     def kill_java(self) -> None:
-        """SIGKILL to its JVM alone; return once it is gone."""
+        """Kill only its JVM by SIGKILL; return once it has ended."""
         java = next(pid for pid in self._session() if _name_of(pid) == "java")
         os.kill(java, signal.SIGKILL)
         wait_until(lambda: _session_of(java) is None, "the JVM to be gone")
@@ -159,7 +159,7 @@ def _environment(broker_url: str) -> dict[str, str]:
 
 
 def _database_url() -> str:
-    """Where the test's own database is, for another process."""
+    """Return the URL of the test's own database for another process."""
     if connection.vendor == "sqlite":
         return f"sqlite:///{connection.settings_dict['NAME']}"
     parts = urlsplit(os.environ["TEST_DATABASE_URL"])

@@ -12,13 +12,13 @@ _LEFT_OUT = "not stress"
 
 
 class Run:
-    """What this run was asked for; `tests.conftest` says it before anything is collected."""
+    """The options of this run, which `tests.conftest` sets before tests are collected."""
 
     is_hunt = True
 
     @classmethod
     def select(cls, marks: str) -> None:
-        """By pytest's -m."""
+        """Set the expression of pytest's -m."""
         cls.is_hunt = _LEFT_OUT not in marks
 
 

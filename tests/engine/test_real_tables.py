@@ -40,7 +40,7 @@ def content_hash(reference: Path) -> Callable[[pa.Table], str]:
 
 @pytest.fixture
 def place(expected: dict[str, Any], reference: Path) -> str:
-    """Where the expected table lies."""
+    """Return the location of the expected table."""
     return str(reference / "tables" / expected["table"])
 
 

@@ -162,7 +162,7 @@ def test_a_constraint_set_as_a_property_reads_the_table_and_finds_no_row(tmp_pat
 
 
 def _check(text: str, folder: Path, spark: SparkSession | None, *, rows: bool = True) -> None:
-    """At Serializable, where an append counts for whoever reads or removes its rows."""
+    """Check a statement at Serializable, where an append conflicts with reads and removals of its rows."""
     command, other = parse_statement(text), _create_table(folder)
     table = _create_table(folder, rows=rows)
     run(command, table, spark, resolve={"other": other, "t": table}.get)
@@ -180,7 +180,7 @@ def _check(text: str, folder: Path, spark: SparkSession | None, *, rows: bool = 
 
 
 def _create_table(folder: Path, *, rows: bool = True) -> DeltaTable:
-    """Two files, one with a row that is marked deleted."""
+    """Create two files, one with a row marked as deleted."""
     table = DeltaTable.create(str(folder / uuid.uuid4().hex), SCHEMA, properties=PROPERTIES)
     if rows:
         run("INSERT INTO t VALUES (1, 'a'), (2, 'b')", table, None)

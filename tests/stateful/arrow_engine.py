@@ -138,7 +138,7 @@ def run(
 
 
 class _Work(Files):
-    """Stages one command."""
+    """The staging of one command."""
 
     def __init__(self, txn: OptimisticTransaction, snapshot: Snapshot, *, stats: bool) -> None:
         super().__init__(snapshot, stats=stats)
@@ -148,7 +148,7 @@ class _Work(Files):
         self.changes: dict[str, c.Rows] = {}
 
     def do(self, command: c.Command) -> None:
-        """Stage the command's changes, and its change files where the change feed needs them."""
+        """Stage the command's changes, and its change files if the change feed needs them."""
         self._do(command)
         if not self.snapshot.properties.enable_change_data_feed:
             return
@@ -192,7 +192,7 @@ class _Work(Files):
                 raise AssertionError(command)
 
     def insert(self, rows: c.Rows) -> None:
-        """New rows, none of which may break the table's constraint."""
+        """Insert rows that keep the table's constraint."""
         if c.breaks_constraint(rows, self.state.terms):
             raise GivenUpError
         self.write(rows)
@@ -209,7 +209,7 @@ class _Work(Files):
         return {key: row for key, row in matched.items() if where.holds(row)}
 
     def rewrite(self, where: c.Range, to: c.Update | None, command: c.Delete | c.Update) -> None:
-        """Rows that a condition selects go, and come back changed if they are updated."""
+        """Remove the rows that a condition selects; add them again, changed, if they are updated."""
         promise = bool(command.number % 3) if command.promise is None else command.promise
         read = self.txn.read_where(where.sql, every_match_changes=promise)
         gone: c.Rows = {}
@@ -272,7 +272,7 @@ class _Work(Files):
                 self.compact(chosen, sort=sort, tagged=command.tagged)
 
     def restore(self, command: c.Restore, table: DeltaTable) -> c.State:
-        """Files, metadata and clustering of then; features stay. It gives up where files are gone."""
+        """Restore files, metadata and clustering, but not features. Give up if files are missing."""
         restored = table.snapshot(version=max(0, self.snapshot.version - command.back))
         self.txn.read_whole_table()
         before = {add.key: add for add in self.snapshot.add_files()}

@@ -70,7 +70,7 @@ class Files:
         self.staged.append(removal(add, data_change=True))
 
     def take(self, add: AddFile, rows: pa.Table, keys: set[str], *, rewrite: bool) -> None:
-        """Some rows of a file: by a deletion vector, or by writing the others anew."""
+        """Remove some rows of a file, by a deletion vector or by rewriting the others."""
         self.remove(add)
         if self.row_id_column:
             ids = self.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
@@ -92,7 +92,7 @@ class Files:
         self.staged.append(again)
 
     def compact(self, chosen: list[AddFile], *, sort: bool, tagged: bool) -> None:
-        """Rows of files into one, in order or sorted."""
+        """Write the rows of several files into one, in order or sorted."""
         tables, ids, offset = [], [], 0
         target = f"{uuid.uuid4()}.parquet"
         for add in chosen:
@@ -179,7 +179,7 @@ class Files:
         )
 
     def _physical(self, rows: pa.Table) -> pa.Table:
-        """Rows as files of the table hold them."""
+        """Return rows as files of the table store them."""
         stored = rows.drop_columns(["part"]) if self.partitioned else rows
         stored = stored.rename_columns([self.names[name] for name in stored.column_names])
         name = self.names.get(TYPED)
@@ -211,7 +211,7 @@ class Files:
     def _build_typed_stats(
         self, typed: Typed, rows: pa.Table, stats: tuple[dict[str, Any], ...]
     ) -> None:
-        """Statistics of the typed column, in a style that the number of rows decides."""
+        """Build statistics of the typed column, in a style chosen by the number of rows."""
         keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
         values = [typed.leaf(x, key) for x, key in keys]
         present = [number for number in values if number is not None]
@@ -259,7 +259,7 @@ def removal(
 
 
 def read_rows(rows: pa.Table) -> Rows:
-    """Rows by their identity; the column that may come and go is the fifth."""
+    """Return rows by identity; the fifth column is the one that may be added and dropped."""
     extra = extra_of(rows.column_names)
     columns = [rows[name].to_pylist() for name in FIXED]
     columns.append([None] * rows.num_rows if extra is None else rows[extra].to_pylist())
@@ -280,7 +280,7 @@ def check_typed(rows: pa.Table, typed: Typed) -> None:
 
 
 def _rename_fields(values: Sequence[Any], kind: pa.DataType) -> list[Any]:
-    """Structs by other names, field by field."""
+    """Rename the fields of structs, one by one."""
     if not pa.types.is_struct(kind):
         return list(values)
     fields = [kind.field(place) for place in range(kind.num_fields)]

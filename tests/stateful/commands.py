@@ -72,7 +72,7 @@ class Delete(Command):
 
 @dataclass(frozen=True)
 class Update(Command):
-    """As DELETE, and the rows come back with another x, and in another part if it is named."""
+    """An update: like DELETE, and the rows return with another x, and in another part if one is named."""
 
     where: Range = NOWHERE
     x: int | None = 0
@@ -93,7 +93,7 @@ class Update(Command):
 
 @dataclass(frozen=True)
 class Merge(Command):
-    """Joins on x, by clauses that are tried in this order.
+    """A merge that joins on x, by clauses that are tried in this order.
 
     WHEN MATCHED AND x < `first[0]` does what `first[1]` says, WHEN MATCHED what `matched` says:
     "update" gives the row this command's number, "shift" another x too, "delete" takes it,
@@ -182,7 +182,7 @@ class ReplaceWhere(Command):
 
 @dataclass(frozen=True)
 class Overwrite(Command):
-    """Rows take the place of all others, or of those of the `partitions` that they are of."""
+    """An overwrite of all rows, or of those in the `partitions` of the new rows."""
 
     values: tuple[tuple[str, int | None], ...] = ()
     partitions: bool = False
@@ -205,7 +205,7 @@ class Truncate(Command):
 
 @dataclass(frozen=True)
 class Optimize(Command):
-    """Rewrites the files whose place in the list is in `picks`; `sort` loses their order.
+    """A compaction of the files whose index in the list is in `picks`; `sort` changes their order.
 
     Fewer files than `least` are left as they are.
     """
@@ -218,7 +218,7 @@ class Optimize(Command):
 
 @dataclass(frozen=True)
 class Reorg(Command):
-    """Rewrites each file that has deleted rows, without them."""
+    """A rewrite of each file with deleted rows, without them."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +229,14 @@ class Restore(Command):
     restored: State = field(default_factory=State, hash=False)
 
     def apply(self, state: State) -> State:
-        """Features stay, everything else is as it was."""
+        """Restore everything except features."""
         added = {name: text for name, text in state.terms.items() if name.startswith("feature ")}
         return replace(self.restored, terms={**self.restored.terms, **added})
 
 
 @dataclass(frozen=True)
 class Alter(Command):
-    """Changes the table and no row.
+    """A change of the table that changes no row.
 
     `what` is "set" (a property), "constrain" (x stays below `value`), "cluster" (by x or n), "feature"
     (one more), "add", "drop" or "rename" (the extra column).

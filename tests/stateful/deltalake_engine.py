@@ -14,7 +14,7 @@ _TYPES = {"u": pa.string(), "part": pa.string(), "x": pa.int32(), "n": pa.int32(
 
 
 class Deltalake:
-    """deltalake, which writes no clustered tables and gives no row ids."""
+    """deltalake, which writes no clustered tables and assigns no row ids."""
 
     def can(self, setup: Setup) -> bool:
         """Return True if deltalake can write tables of this kind."""

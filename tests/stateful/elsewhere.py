@@ -69,7 +69,7 @@ def _sort_rows(rows: Iterable[tuple[object, ...]]) -> list[str]:
 
 
 def _rows_of(rows: pa.Table) -> Iterator[tuple[object, ...]]:
-    """Rows as tuples, times in UTC."""
+    """Yield rows as tuples, with times in UTC."""
     moments = [f.name for f in rows.schema if pa.types.is_timestamp(f.type)]
     for row in rows.to_pylist():
         for name in moments:

@@ -32,7 +32,7 @@ class ForeignEngine(Protocol):
     """Another engine's commands on tables on disk; a refused command changes nothing."""
 
     def do(self, command: c.Command, place: str, extra: str | None) -> None:
-        """Do a command at a table; `extra` is the column that may come and go."""
+        """Run a command on a table; `extra` is the column that may be added and dropped."""
         ...
 
     def can(self, setup: Setup) -> bool:
@@ -75,7 +75,7 @@ def _plain(most: int) -> Callable[[int], History]:
 
 
 def _simple(step: Step) -> Step:
-    """Without the typed column, and without features that other engines do not write."""
+    """Return the step without the typed column, and without features that other engines do not write."""
     command = step.opens
     where = getattr(command, "where", None)
     if where is not None:
@@ -86,7 +86,7 @@ def _simple(step: Step) -> Step:
 
 
 def _steps(dice: random.Random, history: History, engine: ForeignEngine) -> Iterator[Step]:
-    """Some commands come to be where they would have been committed, or inside the next commit."""
+    """Yield the steps; the other engine runs some commands where they would commit, or inside the next commit."""
     elsewhere: dict[int, Happening] = {}
     waiting: list[Happening] = []
     for step in history.steps:

@@ -104,7 +104,7 @@ def _select(dice: random.Random, number: int, _setup: Setup) -> c.Command:
 
 
 def _replace(dice: random.Random, number: int, setup: Setup) -> c.Command:
-    """By a condition, by whole partitions, or everything."""
+    """Generate an overwrite by a condition, by whole partitions, or of everything."""
     values = _values(dice)[:2]
     if dice.random() < 0.3:
         partitions = setup.partitioned and dice.random() < 0.7

@@ -57,13 +57,13 @@ class Happening:
     """A background event of a history."""
 
     def happen(self, scene: Scene) -> None:
-        """Have it happen now."""
+        """Let the event happen now."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Wait(Happening):
-    """Hours pass."""
+    """An event in which hours pass."""
 
     hours: int
 
@@ -108,7 +108,7 @@ class Checkpoint(Happening):
 
 @dataclass(frozen=True)
 class Compact(Happening):
-    """Somebody compacts the last commits up to the newest version, or to one before it."""
+    """A log compaction of the last commits up to the newest version, or to one before it."""
 
     commits: int
     back: int = 0
@@ -121,7 +121,7 @@ class Compact(Happening):
 
 @dataclass(frozen=True)
 class VacuumElsewhere(Happening):
-    """Another process vacuums, which knows nothing of the commands that are running here."""
+    """A VACUUM by another process, which does not know the commands running here."""
 
     hours: float
     lite: bool = False

@@ -138,7 +138,7 @@ def _open_command(command: c.Command, played: Played) -> dict[int, Running]:
 
 
 def forget(played: Played) -> None:
-    """Leave nothing of the table in memory."""
+    """Remove the table from memory."""
     store = played.table.store
     for status in list(store.list_all()):
         store.delete(status.path)
@@ -164,7 +164,7 @@ def create(setup: Setup, uri: str, properties: Mapping[str, str] | None = None) 
 
 
 class _Inside(TransactionObserver):
-    """Has things happen, and commits another transaction, between one's validation and its put, once."""
+    """An observer that lets events happen, and commits another transaction once, between validation and put."""
 
     def __init__(
         self, played: Played, other: Running | None, happenings: tuple[Happening, ...] = ()

@@ -27,7 +27,7 @@ def _is_unsound(seed: int) -> bool:
 
 
 def main() -> int:
-    """As a command."""
+    """Run the hunt as a command."""
     pa.set_cpu_count(1)
     seed = hunt(int(sys.argv[1]), int(sys.argv[2]))
     sys.stdout.write("no history found\n" if seed is None else f"seed {seed}\n")

@@ -22,7 +22,7 @@ _SNAPSHOTS = 3
 def check(
     played: Played, *, elsewhere: bool = True, versions: bool = True, promises: bool = True
 ) -> None:
-    """Raise AssertionError unless the table is that of a serial order that the level allows.
+    """Raise AssertionError unless the table results from a serial order that the level permits.
 
     Nor may a loser have left a trace, a pair have met that never does, a row id be shared, a version
     read differently in another way, or another engine read other rows. Without `promises` pairs may
@@ -188,7 +188,7 @@ def _iter_orders(order: list[_Landed], appends: list[_Landed]) -> Iterator[list[
 
 
 def _check_row_ids(played: Played) -> None:
-    """Where rows have ids no two share one, and a row that nobody changes keeps it."""
+    """Check that no two rows share a row id, and that an unchanged row keeps its id."""
     if not played.setup.row_tracking:
         return
     newest = played.table.snapshot()

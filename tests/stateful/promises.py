@@ -25,7 +25,7 @@ _PLACES = tuple(product("ab", (None, *range(-1, 20))))
 
 
 def check_promises(played: Played) -> None:
-    """Raise AssertionError where two commands met that the matrix or their conditions keep apart."""
+    """Raise AssertionError if commands conflicted that the matrix or their conditions exclude."""
     for number, error in played.aborted.items():
         if not isinstance(error, ConflictError) or number not in played.losers:
             continue

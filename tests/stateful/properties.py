@@ -129,7 +129,7 @@ def check_reads(played: Played, versions: Versions) -> None:
 
 
 def check_snapshots(played: Played, versions: Versions) -> None:
-    """Those that commands read, and those that long-lived handles hold."""
+    """Check the snapshots that commands read, and those that long-lived handles hold."""
     record, since_ms = played.scene.record, played.scene.tombstones_since_ms
     others = bool(played.scene.foreign)
     read = {snapshot.version: snapshot for snapshot in played.scene.read.values()}
@@ -198,7 +198,7 @@ def _short(row: tuple[str, tuple[object, ...]]) -> tuple[str, tuple[object, ...]
 
 
 def check_pruning(played: Played, versions: Versions) -> None:
-    """Of some conditions on the newest version, and on one before it; of one, the rows too."""
+    """Check some conditions on the newest version and on one before it, and the rows of one condition."""
     dice = random.Random(len(versions.numbers))  # noqa: S311 - the same each time
     held = [number for number in versions.whole if versions.is_at_hand(number)]
     for number in {versions.whole[-1], dice.choice(held or versions.whole)}:

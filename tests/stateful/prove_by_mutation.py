@@ -51,7 +51,7 @@ _LEFT_OUT = ("__pycache__", "lakeui", "workers", "e2e", "interop")
 
 
 def main() -> int:
-    """Try every mutation, or those asked for; 1 if one survives."""
+    """Try every mutation, or the requested ones; return 1 if one survives."""
     options = _options()
     if options.rules is None and not passes_unbroken(options.seeds):
         return 2

@@ -45,7 +45,7 @@ class Range:
         return inside is not None and inside != self.negated
 
     def _contains_row(self, row: Row) -> bool | None:
-        """Before it is negated; None is SQL's unknown."""
+        """Return the result before negation; None is SQL's unknown."""
         part, x = row[:2]
         if x is None:
             elsewhere = self.part not in (None, part) and self.also is None

@@ -184,7 +184,7 @@ def _fields(action: Any) -> Fields:
 
 
 def _sort_features(protocol: Fields) -> Fields:
-    """Features are sets: delta-spark's checkpoints have them in another order than its commits."""
+    """Sort the features, which delta-spark's checkpoints have in another order than its commits."""
     return {
         name: sorted(value) if isinstance(value, list) else value
         for name, value in protocol.items()
@@ -192,7 +192,7 @@ def _sort_features(protocol: Fields) -> Fields:
 
 
 def _present(fields: Fields) -> dict[str, Any]:
-    """Without nulls, which stand for absent fields; those of maps stay."""
+    """Remove nulls, which stand for absent fields, but keep those of maps."""
     return {
         name: _present(value) if isinstance(value, dict) and name not in _MAPS else value
         for name, value in fields.items()
@@ -209,7 +209,7 @@ def _key(action: Fields) -> tuple[str, str | None]:
 
 
 def _vector_file(vector: Fields) -> str | None:
-    """Where a deletion vector lies, None where it is in the log."""
+    """Return the path of a deletion vector, None if it is in the log."""
     if vector["storageType"] != "u":
         return None
     return relative_path(vector["pathOrInlineDv"])

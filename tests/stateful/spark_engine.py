@@ -118,7 +118,7 @@ class _Turn(TransactionObserver):
             inside.abandon()
 
     def abandon(self) -> None:
-        """End it without a commit."""
+        """End the transaction without a commit."""
         self._abandoned = True
         self._go.set()
 

@@ -8,7 +8,7 @@ ROWS = (("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5))
 
 
 def story(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> History:
-    """Commands open, numbers commit, pairs commit the second inside the first."""
+    """Return a history: commands are opened, numbers commit them, pairs commit the second inside the first."""
     made = []
     for step in steps:
         if isinstance(step, c.Command):

@@ -13,7 +13,7 @@ Steps = tuple[c.Command | int, ...]
 
 
 def _second_loses(setup: Setup, first: c.Command, second: c.Command, rows=ROWS) -> str | None:
-    """How the second of two commands loses that began at one version, None where both land."""
+    """Return the error of the second of two commands that began at one version, None if both commit."""
     played = tell_story(setup, c.Append(1, rows), 1, second, first, first.number, second.number)
     assert first.number not in played.aborted
     return list_aborts(played).get(second.number)
@@ -169,7 +169,7 @@ def test_restore_between_two_deletes_of_one_row(level: str):
 @LEVELS
 @pytest.mark.parametrize("vectors", [True, False])
 def test_a_file_that_a_winner_rewrites_leaves_its_rows_to_nobody_else(level: str, vectors: bool):
-    """Copy on write, as engines without deletion vectors do: no row of the file can be followed."""
+    """Engines without deletion vectors copy on write: no row of the file can be followed."""
     setup = Setup(level, vectors=vectors)
     rewrite = c.Delete(2, c.Range(0, 1), rewrite=True)
     assert _second_loses(setup, rewrite, c.Update(3, c.Range(4, 5), 9))
@@ -247,7 +247,7 @@ def test_two_writers_that_cluster_a_table_by_different_columns_conflict():
 
 @LEVELS
 def test_every_loser_of_one_file_is_rebased_over_all_earlier_commits(level: str):
-    """Eight writers that all read the first version, over compactions and deletes of each other."""
+    """Eight writers read the first version, and commit over each other's compactions and deletes."""
     deletes = [c.Delete(10 + x, c.Range(x, x + 1)) for x in range(6)]
     updates = [c.Update(20 + x, c.Range(x, x + 1, "b"), 9) for x in (0, 1)]
     other = tuple(("b", x + 10) for x in range(6))

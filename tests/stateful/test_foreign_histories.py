@@ -69,7 +69,7 @@ class VacuumOfDeltalake(Happening):
     [1, *(pytest.param(n, marks=pytest.mark.stress) for n in (0, *range(2, VACUUM_CHUNKS)))],
 )
 def test_histories_live_with_a_vacuum_of_deltalake_at_any_moment(chunk: int, tmp_path: Path):
-    """It costs commits whose files it took. Where it knows all features, no live file goes."""
+    """It aborts commits whose files it deleted. If it knows all features, it deletes no live file."""
     landed = 0
     for seed in range(chunk * VACUUM_CHUNK, (chunk + 1) * VACUUM_CHUNK):
         history = foreign_history(seed, ELSEWHERE)

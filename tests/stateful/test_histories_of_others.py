@@ -23,7 +23,7 @@ def _times(played, key: int) -> int:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: str):
-    """By design: a DELETE that changes nothing makes no commit, and its script continues without it."""
+    """This is by design: a DELETE that changes nothing makes no commit, and its script continues."""
     gone = c.Range(KEY, KEY + 1)
     played = tell_story(
         Setup(level),
@@ -96,7 +96,7 @@ def test_two_merges_whose_joins_name_their_partitions_both_land(level: str):
 def test_a_row_deleted_through_two_stores_is_deleted_once(
     way: str, rewrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Two stores of one directory do not know of each other: the log alone tells."""
+    """Two stores of one directory do not know of each other: only the log decides."""
     place = tmp_path / str(uuid.uuid4())
     table = DeltaTable.create(str(place), SCHEMA)
     made = run(c.Append(1, ROWS), table, stats=True)

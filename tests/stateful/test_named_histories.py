@@ -37,7 +37,7 @@ def test_delete_is_validated_like_update():
 
 
 def test_an_update_moves_a_row_into_the_selection_of_a_delete():
-    """Positions alone would let both pass: the image must be tested."""
+    """Positions alone would let both commit, so the new image must be tested."""
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),
@@ -206,7 +206,7 @@ def test_sorting_is_not_traced_without_row_ids():
 
 
 def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
-    """RESTORE shrinks a deletion vector: the rows it brings back are new to whoever read before."""
+    """RESTORE shrinks a deletion vector: the restored rows are new to transactions that read before."""
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),
@@ -252,7 +252,7 @@ def test_optimize_does_not_lose_a_row_that_restore_brought_back():
 
 
 def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
-    """First every row is masked, and the output dropped; then the empty source goes too."""
+    """Every row is masked and the output dropped; then the empty source is removed too."""
     played = tell_story(
         Setup(),
         c.Append(1, ROWS),

@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 class Deleting(MemoryStore):
-    """Something happens right before a file is deleted: VACUUM has read the log by then."""
+    """A store that acts right before a file is deleted, when VACUUM has read the log."""
 
     def __init__(self, root, meanwhile):
         super().__init__(root)
@@ -34,7 +34,7 @@ class Deleting(MemoryStore):
 
 
 class Acting(FakeClock):
-    """Does something at the first pause."""
+    """A clock that acts at the first pause."""
 
     def __init__(self, act):
         super().__init__(ms=SystemClock().now_ms())

@@ -10,7 +10,7 @@ from tests.engine.transaction.tables import append, data_file, new_table, remova
 
 
 def _hide_commit(table, version: int) -> bytes:
-    """Takes a commit out of the log, and gives it back."""
+    """Remove a commit from the log; return its content."""
     content = table.store.read(commit_path(version))
     table.store.delete(commit_path(version))
     return content
