@@ -62,3 +62,14 @@ def test_the_figures_are_those_in_force():
 def test_every_address_it_names_is_served(client, db):
     for path in set(re.findall(r"/api/v1/[a-z/]+/", TEXT)):
         assert client.get(path).status_code in (200, 401, 405), path
+
+
+def test_every_field_it_names_exists():
+    root = Path(__file__).resolve().parents[3]
+    modules = (path for house in ("engine", "lakeui") for path in (root / house).rglob("*.py"))
+    source = "\n".join(path.read_text("utf-8") for path in modules)
+    known = set(re.findall(r'"(\w+)"|^    (\w+)(?: =|:)', source, re.MULTILINE))
+    fields = {quoted or assigned for quoted, assigned in known}
+    named = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", TEXT))
+    assert len(named) > 40
+    assert named <= fields
