@@ -6,7 +6,8 @@ at most once, in order. A ratified commit is published later, by copying it into
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -15,11 +16,14 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.table import DomainMetadata, Metadata
 from engine.actions.table import Protocol as TableProtocol
 from engine.errors import (
+    CatalogError,
     FileExistsAlreadyError,
     FileMissingError,
+    GroupRefusedError,
     InvalidCommitError,
     MalformedLogError,
     RequestError,
+    VersionTakenError,
 )
 from engine.errors import UnsupportedFeatureError as Unsupported
 from engine.log.management import CATALOG_MANAGED
@@ -184,6 +188,15 @@ class ProposedCommit:
         return replace(self, commit=replace(self.commit, file_name=name))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupCommit:
+    """One table's proposal in a group; `published_version` as in `Catalog.ratify`."""
+
+    table: CatalogTable
+    proposal: ProposedCommit
+    published_version: int | None
+
+
 class Catalog(Protocol):
     """A catalog of tables. Its methods may be called by several threads at once.
 
@@ -194,6 +207,11 @@ class Catalog(Protocol):
     @property
     def name(self) -> str:
         """The catalog's name for messages."""
+        ...
+
+    @property
+    def commits_groups(self) -> bool:
+        """Whether `ratify_group`, and `read_versions` of several tables, are possible."""
         ...
 
     def resolve_table(self, name: CatalogTableName) -> CatalogTable:
@@ -222,6 +240,20 @@ class Catalog(Protocol):
             CatalogTableMissingError: as in `list_commits`.
             InvalidCommitError: the proposal breaks the protocol.
             StorageOutcomeUnknownError: it may or may not have been ratified.
+        """
+        ...
+
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        """Ratify a commit of each of several tables, or none of them.
+
+        `unchanged` are the latest versions that other tables must still have.
+
+        Raises:
+            GroupRefusedError: one commit was refused, or a table has changed.
+            RequestError: this catalog cannot ratify groups.
+            StorageOutcomeUnknownError: all or none may have been ratified.
         """
         ...
 
@@ -260,6 +292,30 @@ class Catalog(Protocol):
             TableNotFoundError: the catalog has no such table.
         """
         ...
+
+
+@contextmanager
+def refuse_group(table_id: str) -> Iterator[None]:
+    """Translate the refusal of one table's commit into that of its group.
+
+    Raises:
+        GroupRefusedError: names the table.
+    """
+    try:
+        yield
+    except (CatalogError, VersionTakenError) as refusal:
+        raise GroupRefusedError(table_id, refusal) from refusal
+
+
+def check_unchanged(table: CatalogTable, latest_version: int, version: int) -> None:
+    """Check that a table which a group only read has its version still.
+
+    Raises:
+        VersionTakenError: it has a later one.
+    """
+    if latest_version != version:
+        what = f"{table.name} has changed from version {version} to {latest_version}."
+        raise VersionTakenError(what)
 
 
 def read_actions(data: bytes, version: int) -> list[Action]:

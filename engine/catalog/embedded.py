@@ -5,7 +5,7 @@ Ratification is one transaction that compares and sets the table's latest versio
 
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from engine.catalog.catalog import (
     Catalog,
     CatalogTable,
     CatalogTableName,
+    GroupCommit,
     ProposedCommit,
     RatifiedCommit,
     RatifiedCommits,
     check_staged_commit,
+    check_unchanged,
+    refuse_group,
 )
 from engine.errors import (
     CatalogError,
@@ -79,15 +82,15 @@ class EmbeddedCatalog(Catalog):
         """The catalog's name."""
         return f"the catalog {self._path.name}"
 
+    @property
+    def commits_groups(self) -> bool:
+        """Whether it ratifies groups: it does."""
+        return True
+
     def resolve_table(self, name: CatalogTableName) -> CatalogTable:
         """Find a table."""
         with self._transaction(writes=False) as connection:
-            row = connection.execute(
-                "SELECT id, location FROM managed WHERE name = ?", (str(name),)
-            ).fetchone()
-        if row is None:
-            raise self._no_table(name)
-        return CatalogTable(name, row[0], row[1], permitted=self._permitted)
+            return self._find(connection, name)
 
     def list_commits(self, table: CatalogTable) -> RatifiedCommits:
         """Return the latest version, the unpublished commits and the last published ones."""
@@ -104,37 +107,25 @@ class EmbeddedCatalog(Catalog):
         self, table: CatalogTable, proposal: ProposedCommit, published_version: int | None
     ) -> None:
         """Ratify a staged commit as the version after the latest, after reading its file."""
-        commit = proposal.commit
-        with self._transaction(writes=False) as connection:
-            location = self._state(connection, table)[2]
-        check_staged_commit(open_store(location, table.storage_options), commit)
+        self._check_staged(table, proposal.commit)
         with self._transaction() as connection:
-            latest, published, _ = self._state(connection, table)
-            if published_version is not None:
-                published = self._publish(connection, table, min(published_version, latest))
-            if commit.version <= latest:
-                self._check_replay(connection, table, commit)
-                return
-            if commit.version > latest + 1:
-                what = f"Version {commit.version} of {table.name} cannot follow version {latest}."
-                raise InvalidCommitError(what, f"Propose version {latest + 1}.")
-            if latest - published >= self._unpublished:
-                what = f"{latest - published} commits of {table.name} are not yet published."
-                raise UnpublishedLimitError(what, "Publish them first.")
-            connection.execute(
-                "INSERT INTO ratified VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    table.table_id,
-                    commit.version,
-                    commit.file_name,
-                    commit.size_bytes,
-                    commit.modified_ms,
-                    commit.timestamp_ms,
-                ),
-            )
-            connection.execute(
-                "UPDATE managed SET latest = ? WHERE id = ?", (commit.version, table.table_id)
-            )
+            self._claim(connection, table, proposal.commit, published_version)
+
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        """Ratify a commit of each of several tables, or none of them."""
+        for one in commits:
+            with refuse_group(one.table.table_id):
+                self._check_staged(one.table, one.proposal.commit)
+        with self._transaction() as connection:
+            for name, version in unchanged.items():
+                table = self._find(connection, name)
+                with refuse_group(table.table_id):
+                    check_unchanged(table, self._state(connection, table)[0], version)
+            for one in commits:
+                with refuse_group(one.table.table_id):
+                    self._claim(connection, one.table, one.proposal.commit, one.published_version)
 
     def report_published(self, table: CatalogTable, version: int) -> None:
         """Note that all versions up to one are published."""
@@ -184,6 +175,55 @@ class EmbeddedCatalog(Catalog):
             ).rowcount
         if not dropped:
             raise self._no_table(name)
+
+    def _find(self, connection: sqlite3.Connection, name: CatalogTableName) -> CatalogTable:
+        row = connection.execute(
+            "SELECT id, location FROM managed WHERE name = ?", (str(name),)
+        ).fetchone()
+        if row is None:
+            raise self._no_table(name)
+        return CatalogTable(name, row[0], row[1], permitted=self._permitted)
+
+    def _check_staged(self, table: CatalogTable, commit: RatifiedCommit) -> None:
+        """Read a proposed commit's file."""
+        with self._transaction(writes=False) as connection:
+            location = self._state(connection, table)[2]
+        check_staged_commit(open_store(location, table.storage_options), commit)
+
+    def _claim(
+        self,
+        connection: sqlite3.Connection,
+        table: CatalogTable,
+        commit: RatifiedCommit,
+        published_version: int | None,
+    ) -> None:
+        """Compare and set the latest version, and write its row; or raise why not."""
+        latest, published, _ = self._state(connection, table)
+        if published_version is not None:
+            published = self._publish(connection, table, min(published_version, latest))
+        if commit.version <= latest:
+            self._check_replay(connection, table, commit)
+            return
+        if commit.version > latest + 1:
+            what = f"Version {commit.version} of {table.name} cannot follow version {latest}."
+            raise InvalidCommitError(what, f"Propose version {latest + 1}.")
+        if latest - published >= self._unpublished:
+            what = f"{latest - published} commits of {table.name} are not yet published."
+            raise UnpublishedLimitError(what, "Publish them first.")
+        connection.execute(
+            "INSERT INTO ratified VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                table.table_id,
+                commit.version,
+                commit.file_name,
+                commit.size_bytes,
+                commit.modified_ms,
+                commit.timestamp_ms,
+            ),
+        )
+        connection.execute(
+            "UPDATE managed SET latest = ? WHERE id = ?", (commit.version, table.table_id)
+        )
 
     def _state(self, connection: sqlite3.Connection, table: CatalogTable) -> tuple[int, int, str]:
         """Return a named table's latest version, its last published one, and its location."""

@@ -12,10 +12,10 @@ A `ManagedStore` promises:
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from engine.catalog.catalog import (
     Catalog,
     CatalogTable,
     CatalogTableName,
+    GroupCommit,
     ProposedCommit,
     RatifiedCommit,
     publish_commit,
@@ -55,6 +56,23 @@ _MOST_HELD = 5
 """Unpublished commits that a catalog holds before it is told that they are published."""
 
 
+class CommitsTogether(Protocol):
+    """A group of tables whose commits are ratified together."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a proposal of the group had no answer: an old one may be ratified late."""
+        ...
+
+    def ratify(self, catalog: Catalog, commit: GroupCommit) -> None:
+        """Have a commit ratified with those of the other tables, as `Catalog.ratify`.
+
+        Raises:
+            EngineError: also any error of another table's commit. Nothing was ratified.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _StagedCommit:
     """A commit whose staged file was written by this store, with its bytes."""
@@ -82,9 +100,11 @@ class ManagedStore:
         *,
         clock: Clock | None = None,
         is_staged: bool = False,
+        group: "CommitsTogether | None" = None,
     ) -> None:
         """Follow a catalog over the plain store of a table's location."""
         self.files, self.table = files, table
+        self._group = group
         self._catalog, self._clock, self._is_staged = catalog, clock or SystemClock(), is_staged
         self._lock = threading.RLock()
         self._order, self._accepted = itertools.count(), -1
@@ -107,6 +127,31 @@ class ManagedStore:
     def catalog(self) -> str:
         """The catalog's name."""
         return self._catalog.name
+
+    @property
+    def commits_groups(self) -> bool:
+        """Whether the catalog ratifies commits of several tables together."""
+        return self._catalog.commits_groups
+
+    def read_versions(self, others: "Sequence[ManagedStore]") -> tuple[int, ...]:
+        """Return the latest versions of this table and others at one moment."""
+        return self._catalog.read_versions([self.table, *(other.table for other in others)])
+
+    def join(self, group: "CommitsTogether") -> "ManagedStore":
+        """Return a store of the same table whose commits are ratified with those of others."""
+        return ManagedStore(self.files, self._catalog, self.table, clock=self._clock, group=group)
+
+    def is_taken(self, commit: RatifiedCommit) -> bool:
+        """Ask whether another commit has the version of a proposed one.
+
+        Raises:
+            CatalogError: the catalog did not answer.
+        """
+        latest, named = self._ask()
+        if commit.version > latest:
+            return False
+        winner = named.get(commit.version)
+        return winner is not None and winner.file_name != commit.file_name
 
     def permits(self, operation: str) -> bool:
         """Return whether the catalog permits a maintenance operation."""
@@ -354,7 +399,7 @@ class ManagedStore:
         doubt: StorageError | None = None
         for pause_s in _PAUSES_S:
             try:
-                self._catalog.ratify(self.table, staged.proposal, self._last_published())
+                self._propose(staged.proposal)
                 self._note_ratified(staged.facts)
                 return
             except UnpublishedLimitError as error:
@@ -366,6 +411,9 @@ class ManagedStore:
                     return
             except CatalogError as error:
                 raise self._give_up(staged, doubt, error) from error
+            except EngineError:  # another table of the group failed
+                self._abandon(staged)
+                raise
             self._clock.pause(pause_s)
         raise self._give_up(staged, doubt, doubt)
 
@@ -375,7 +423,7 @@ class ManagedStore:
         """Return the error of a commit that was refused, or whose outcome is unknown."""
         if isinstance(doubt, VersionTakenError | StorageOutcomeUnknownError) or error is None:
             return self._leave_in_doubt(staged)
-        self._discard(staged)
+        self._abandon(staged)
         return error
 
     def _settle(self, staged: _StagedCommit, error: StorageError) -> bool:
@@ -426,6 +474,21 @@ class ManagedStore:
             with suppress(EngineError):
                 if not self._is_ratified(staged):
                     self._discard(staged)
+
+    def _propose(self, proposal: ProposedCommit) -> None:
+        published = self._last_published()
+        if self._group is None:
+            self._catalog.ratify(self.table, proposal, published)
+        else:
+            self._group.ratify(self._catalog, GroupCommit(self.table, proposal, published))
+
+    def _abandon(self, staged: _StagedCommit) -> None:
+        """Delete the staged file of a refused commit, unless its group may be ratified late."""
+        if self._group is None or not self._group.is_in_doubt:
+            self._discard(staged)
+            return
+        with self._lock:
+            self._doubtful.append(staged)
 
     def _discard(self, staged: _StagedCommit) -> None:
         """Delete the staged file of a commit that can never be ratified."""

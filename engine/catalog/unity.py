@@ -15,6 +15,7 @@ from engine.catalog.catalog import (
     Catalog,
     CatalogTable,
     CatalogTableName,
+    GroupCommit,
     ProposedCommit,
     RatifiedCommits,
 )
@@ -440,6 +441,11 @@ class UnityCatalog(Catalog):
         """The catalog's name."""
         return f"Unity Catalog at {self._url}"
 
+    @property
+    def commits_groups(self) -> bool:
+        """Whether it ratifies groups: Unity Catalog has no call for it."""
+        return False
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
@@ -463,6 +469,18 @@ class UnityCatalog(Catalog):
             if refusal.status == _CONFLICT:
                 raise VersionTakenError(refusal.what) from refusal
             raise
+
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        """Refuse: Unity Catalog ratifies one table's commit at a time.
+
+        Raises:
+            RequestError: always.
+        """
+        del commits, unchanged
+        what = "Unity Catalog has no call that commits to several tables at once."
+        raise RequestError(what, "Use a transaction for each table.", field="steps")
 
     def report_published(self, table: CatalogTable, version: int) -> None:
         """Tell the catalog that all versions up to one are published."""

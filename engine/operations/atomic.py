@@ -1,37 +1,39 @@
-"""Transactions of several statements on one table: one commit with their net effect.
+"""Transactions of several statements: one commit with their net effect, to each table.
 
 Each statement commits to a private log, so it runs as it would alone and reads what the earlier
-ones wrote. Then one commit to the table's log holds the net effect. A file that was added and
-removed in between is in no action. The reads of all statements are checked.
+ones wrote. Then one commit to the table's log holds the net effect. The reads of all statements
+are checked.
+
+Several tables need one catalog that manages them all, and ratifies their commits together. At
+Serializable it ratifies them only if the tables that were read have not changed either.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import msgspec
-
-from engine.actions.codec import Action
-from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
-from engine.actions.table import DomainMetadata, Metadata, Protocol
+from engine.actions.files import AddFile, RemoveFile
+from engine.catalog.catalog import CatalogTableName
+from engine.catalog.group import CommitGroup, read_versions
+from engine.catalog.managed_store import ManagedStore
 from engine.commands.command import Command
-from engine.commands.names import is_location
+from engine.commands.names import ANY_TABLE, is_location
 from engine.commands.script import AtomicScript, step_table
-from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.errors import EngineError, RequestError
 from engine.log.commits import LogCommit, read_commit
 from engine.log.private_log import PrivateLog
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import version_read_by
 from engine.operations.named_tables import open_location
+from engine.operations.net_effect import NetEffect
 from engine.operations.result import OperationResult
 from engine.operations.run_options import Resolve, RunOptions
 from engine.operations.script import ScriptError, run_steps
-from engine.operations.vacuum_plan import paths_of
-from engine.protocol.features import has_feature
-from engine.schema.types import parse_schema
+from engine.protocol.properties import IsolationLevel
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.write.identity import HIGH_WATER_MARK
 from engine.storage.base import Store
 from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
@@ -50,39 +52,296 @@ def run_transaction(
 
     Raises:
         ScriptError: a statement failed. Nothing was committed.
-        RequestError: the statements change several tables, or the table's features need a commit
-            for each of them.
+        RequestError: the statements change several tables that no one catalog manages, or a
+            table's features need a commit for each of them.
         ConflictError: a concurrent commit won.
     """
-    _check_one_table(command, execution)
+    changed = _open_changed(command, execution)
     if execution.options.dry_run:
-        return _plan(command, execution, run_statement)
-    txn = execution.begin()
-    base = execution.snapshot_of(txn)
-    table = _PrivateTable(execution.table, base)
-    net = NetEffect(base)
-    options = _options_of_statement(execution.options, table)
-    for number, step in enumerate(command.steps, 1):
-        try:
-            _run_step(step, table, options, run_statement)
-            for commit in table.take_commits():
-                execution.wrote_paths(net.note_files(commit))
-                net.add(commit)
-        except EngineError as error:
-            raise ScriptError(number, (), error, _SEND_AGAIN) from error
-    txn.read_like(table.transactions)
-    actions = net.actions()
-    txn.stage(*actions)
-    parameters = {"statements": net.statements}
-    metrics: dict[str, int | str] = {
-        "numStatements": len(command.steps),
-        "numAddedFiles": sum(isinstance(action, AddFile) for action in actions),
-        "numRemovedFiles": sum(isinstance(action, RemoveFile) for action in actions),
-    }
-    result = execution.commit(txn, TRANSACTION.name, parameters, metrics)
-    if result.version is not None and not result.recognized:
-        execution.delete_files(net.list_superseded())
-    return result
+        return _plan(command, execution, run_statement, changed)
+    with ExitStack() as stack:
+        transaction = _begin(command, execution, changed, stack)
+        for number, step in enumerate(command.steps, 1):
+            try:
+                transaction.run(step, changed[step_table(step)].uri, run_statement)
+            except EngineError as error:
+                raise ScriptError(number, (), error, _SEND_AGAIN) from error
+        return transaction.commit()
+
+
+def _open_changed(command: AtomicScript, execution: Execution) -> dict[str, DeltaTable]:
+    """Open the tables that the statements change, by the names in the statements.
+
+    Raises:
+        RequestError: there are several, and no catalog manages them all.
+    """
+    tables = [execution.table]
+    names = dict.fromkeys(step_table(step) for step in command.steps)
+    callers = next((name for name in names if name and not is_location(name)), "")
+    by_name: dict[str, DeltaTable] = {}
+    for name in names:
+        opened = _open_named(name, execution, callers)
+        by_name[name] = next((one for one in tables if is_same_place(one.uri, opened.uri)), opened)
+        if by_name[name] not in tables:
+            _check_one_catalog(execution.table, opened)
+            tables.append(opened)
+    return by_name
+
+
+def _open_named(name: str, execution: Execution, callers: str) -> DeltaTable:
+    """Open a table by its name in a statement; `callers` may be any name for the caller's table."""
+    own, opens = execution.table, execution.options.open_changed
+    if not name or (is_location(name) and is_same_place(name, own.uri)):
+        return own
+    if is_location(name):
+        return open_location(name, own)
+    if opens is not None:
+        return opens(name)
+    if name == callers:
+        return own
+    raise _several_tables_error(own.uri, name)
+
+
+def _check_one_catalog(own: DeltaTable, other: DeltaTable) -> None:
+    stores = (own.store, other.store)
+    catalogs = {store.catalog for store in stores if isinstance(store, ManagedStore)}
+    if len(catalogs) != 1 or not all(isinstance(store, ManagedStore) for store in stores):
+        raise _several_tables_error(own.uri, other.uri)
+
+
+def _several_tables_error(own: str, other: str) -> RequestError:
+    what = (
+        f"The transaction runs on {own}, and a statement changes {other}. "
+        "Other engines read each table's log by itself, so a commit to two tables would be visible "
+        "by halves."
+    )
+    remedy = "Use a transaction for each table, or tables that one catalog manages."
+    return RequestError(what, remedy, field="steps")
+
+
+def _plan(
+    command: AtomicScript,
+    execution: Execution,
+    run_statement: RunStatement,
+    changed: Mapping[str, DeltaTable],
+) -> OperationResult:
+    """Plan each statement as if it were the first."""
+    tables = [changed[step_table(step)] for step in command.steps]
+
+    def plan(number: int, step: Command) -> OperationResult:
+        return run_statement(step, tables[number], execution.options)
+
+    return run_steps(command, plan, [table.uri for table in tables])
+
+
+@dataclass
+class _Member:
+    """One table that a transaction changes.
+
+    `is_read_elsewhere` tells that a statement on another table reads it.
+    """
+
+    execution: Execution
+    txn: OptimisticTransaction
+    table: "_PrivateTable"
+    net: NetEffect
+    is_read_elsewhere: bool = False
+
+    @classmethod
+    def begin(cls, execution: Execution) -> "_Member":
+        """Begin the transaction at a table."""
+        txn = execution.begin()
+        base = execution.snapshot_of(txn)
+        return cls(execution, txn, _PrivateTable(execution.table, base), NetEffect(base))
+
+    @property
+    def is_serializable(self) -> bool:
+        """Whether the table is set to Serializable."""
+        return self.net.base.properties.isolation_level is IsolationLevel.SERIALIZABLE
+
+    def take_commits(self) -> None:
+        """Take the private commits of a statement into the net effect."""
+        for commit in self.table.take_commits():
+            self.execution.wrote_paths(self.net.note_files(commit))
+            self.net.add(commit)
+
+    def stage(self) -> None:
+        """Stage the net effect, and count the reads of all statements."""
+        self.txn.read_like(self.table.transactions)
+        if self.is_read_elsewhere and self.is_serializable:
+            self.txn.read_whole_table()
+        self.txn.stage(*self.net.actions())
+
+    def commit(self) -> OperationResult:
+        """Commit what is staged."""
+        actions = self.net.actions()
+        metrics: dict[str, int | str] = {
+            "numStatements": self.net.step_count,
+            "numAddedFiles": sum(isinstance(action, AddFile) for action in actions),
+            "numRemovedFiles": sum(isinstance(action, RemoveFile) for action in actions),
+        }
+        parameters = {"statements": self.net.statements}
+        return self.execution.commit(self.txn, TRANSACTION.name, parameters, metrics)
+
+
+class _Transaction:
+    """A transaction at all its tables, as its statements see them.
+
+    `read` are the tables that it only reads, each at one version. Without a group there is one
+    member.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[_Member],
+        read: Sequence["_PinnedTable"],
+        group: CommitGroup | None,
+        options: RunOptions,
+    ) -> None:
+        self._members, self._read, self._group = members, list(read), group
+        self._resolve, self._by_name = options.resolve, dict[str, DeltaTable]()
+        self._options = _options_of_statement(options, self._open)
+        self._current = members[0]
+
+    def run(self, step: Command, uri: str, run_statement: RunStatement) -> None:
+        """Run a statement on the table of a location."""
+        self._current = next(one for one in self._members if one.table.uri == uri)
+        self._current.net.step_count += 1
+        _run_step(step, self._current.table, self._options, run_statement)
+        self._current.take_commits()
+
+    def commit(self) -> OperationResult:
+        """Commit to every table, or to none."""
+        for member in self._members:
+            member.stage()
+        results: dict[int, OperationResult] = {}
+
+        def commit_member(place: int) -> bool:
+            results[place] = self._members[place].commit()
+            return results[place].recognized
+
+        if self._group is None:
+            commit_member(0)
+        else:
+            commits = [partial(commit_member, place) for place in range(len(self._members))]
+            self._group.commit(commits, self._check_reads)
+        for place, member in enumerate(self._members):
+            if results[place].version is not None and not results[place].recognized:
+                member.execution.delete_files(member.net.list_superseded())
+        return _join_results(self._members, [results[place] for place in sorted(results)])
+
+    def _check_reads(self) -> Mapping[CatalogTableName, int]:
+        """Check the tables that were only read; at Serializable they must not have changed.
+
+        Raises:
+            ConflictError: one has changed.
+        """
+        checked: dict[CatalogTableName, int] = {}
+        if any(member.is_serializable for member in self._members):
+            for table in self._read:
+                if isinstance(table.store, ManagedStore):
+                    txn = table.start_transaction()
+                    txn.read_whole_table()
+                    checked[table.store.table.name] = txn.commit(TRANSACTION.name)
+        return checked
+
+    def _open(self, name: str) -> DeltaTable:
+        """Open a table that a statement reads: as changed here, or at one version."""
+        own = self._members[0].table
+        if name not in self._by_name:
+            opened = own if name.lower() == ANY_TABLE else _open_read(name, own, self._resolve)
+            tables = [*(member.table for member in self._members), *self._read]
+            same = (table for table in tables if is_same_place(table.uri, opened.uri))
+            self._by_name[name] = next(same, None) or self._pin(opened)
+        table = self._by_name[name]
+        for member in self._members:
+            if member.table is table and member is not self._current:
+                member.is_read_elsewhere = True
+        return table
+
+    def _pin(self, table: DeltaTable) -> "_PinnedTable":
+        self._read.append(_PinnedTable(table))
+        return self._read[-1]
+
+
+def _begin(
+    command: AtomicScript,
+    execution: Execution,
+    changed: Mapping[str, DeltaTable],
+    stack: ExitStack,
+) -> _Transaction:
+    """Begin at all tables; those that one catalog manages are read at one moment."""
+    tables = [execution.table]
+    tables += [table for table in dict.fromkeys(changed.values()) if table is not tables[0]]
+    read = _list_read(command, execution, tables)
+    versions = _read_versions(tables, read)
+    group = CommitGroup() if versions else None
+    members: list[_Member] = []
+    for table in tables:
+        own = execution if not members else _begin_beside(members[0], table)
+        if group is not None and isinstance(table.store, ManagedStore):
+            store, own.read_version = group.join(table.store), versions[table.uri]
+            own.table = _TableView(table, store, table.snapshot(own.read_version))
+        if members:
+            stack.enter_context(own.clean_up_on_failure())
+        members.append(_Member.begin(own))
+        members[-1].txn.tables = len(tables)
+    pinned = [_PinnedTable(table, versions.get(table.uri)) for table in read]
+    return _Transaction(members, pinned, group, execution.options)
+
+
+def _list_read(
+    command: AtomicScript, execution: Execution, changed: Sequence[DeltaTable]
+) -> list[DeltaTable]:
+    """Open the tables that the statements only read."""
+    read: list[DeltaTable] = []
+    for name in command.other_tables_read():
+        opened = _open_read(name, execution.table, execution.options.resolve)
+        if not any(is_same_place(opened.uri, table.uri) for table in (*changed, *read)):
+            read.append(opened)
+    return read
+
+
+def _read_versions(changed: Sequence[DeltaTable], read: Sequence[DeltaTable]) -> dict[str, int]:
+    """Return the versions of managed tables at one moment, by location; {} if none need that."""
+    own = changed[0].store
+    if not isinstance(own, ManagedStore):
+        return {}
+    stores = [table.store for table in (*changed, *read)]
+    managed = [s for s in stores if isinstance(s, ManagedStore) and s.catalog == own.catalog]
+    if len(managed) == 1 or (len(changed) == 1 and not own.commits_groups):
+        return {}
+    return dict(zip((store.root for store in managed), read_versions(managed), strict=True))
+
+
+def _begin_beside(first: _Member, table: DeltaTable) -> Execution:
+    """Return the execution at another table of the transaction, under the same id."""
+    options = replace(first.execution.options, txn_id=first.txn.txn_id)
+    return replace(
+        first.execution, table=table, options=options, run_id=str(uuid.uuid4()), _fresh=[]
+    )
+
+
+def _open_read(name: str, own: DeltaTable, resolve: Resolve | None) -> DeltaTable:
+    return open_location(name, own) if resolve is None else resolve(name)
+
+
+def _join_results(
+    members: Sequence[_Member], results: Sequence[OperationResult]
+) -> OperationResult:
+    """Return the result at the first table, with what concerns all."""
+    if len(results) == 1:
+        return results[0]
+    done = " and ".join(
+        f"version {result.version} of {member.table.uri}"
+        for member, result in zip(members, results, strict=True)
+    )
+    return replace(
+        results[0],
+        resolved=tuple(resolution for result in results for resolution in result.resolved),
+        attempts=max(result.attempts for result in results),
+        message=f"Committed {done}.",
+    )
 
 
 def _run_step(
@@ -94,203 +353,20 @@ def _run_step(
     run_statement(step, table, options)
 
 
-def _check_one_table(command: AtomicScript, execution: Execution) -> None:
-    """Refuse a transaction that changes another table than the one it runs on.
-
-    Raises:
-        RequestError: names both tables.
-    """
-    own = execution.table.uri
-    names = dict.fromkeys(step_table(step) for step in command.steps)
-    callers = [name for name in names if name and not is_location(name)]
-    for name in names:
-        open_changed = execution.options.open_changed
-        if is_location(name):
-            is_own = is_same_place(name, own)
-        elif name and open_changed is not None:
-            is_own = is_same_place(open_changed(name).uri, own)
-        else:
-            is_own = not name or name == callers[0]  # the caller's name for the table
-        if not is_own:
-            what = (
-                f"The transaction runs on {own}, and a statement changes {name}. "
-                "Other engines read each table's log by itself, so a commit to two plain tables "
-                "would be visible by halves."
-            )
-            remedy = "Use a transaction for each table."
-            raise RequestError(what, remedy, field="steps")
-
-
-def _plan(
-    command: AtomicScript, execution: Execution, run_statement: RunStatement
-) -> OperationResult:
-    """Plan each statement as if it were the first."""
-
-    def plan(_: int, step: Command) -> OperationResult:
-        return run_statement(step, execution.table, execution.options)
-
-    return run_steps(command, plan, [execution.table.uri] * len(command.steps))
-
-
-def _options_of_statement(options: RunOptions, table: DeltaTable) -> RunOptions:
+def _options_of_statement(options: RunOptions, resolve: Resolve) -> RunOptions:
     """Return the options of a statement: what concerns the commit is left to the transaction."""
     return replace(
         options,
         txn_id=None,
         retries=0,
         observer=None,
-        resolve=_resolve_once(options.resolve, table),
+        resolve=resolve,
         open_changed=None,
         since_version=None,
         application=None,
         early_conflicts=False,
         then=lambda _: None,
     )
-
-
-def _resolve_once(resolve: Resolve | None, table: DeltaTable) -> Resolve:
-    """Return the function that opens other tables, each read at one version by all statements."""
-    by_name: dict[str, DeltaTable] = {}
-    pinned = [table]
-
-    def open_pinned(name: str) -> DeltaTable:
-        if name not in by_name:
-            opened = open_location(name, table) if resolve is None else resolve(name)
-            same = (table for table in pinned if is_same_place(table.uri, opened.uri))
-            by_name[name] = next(same, None) or _PinnedTable(opened)
-            pinned.append(by_name[name])
-        return by_name[name]
-
-    return open_pinned
-
-
-@dataclass
-class NetEffect:
-    """The net effect of private commits on a version of a table.
-
-    Attributes:
-        base: the version that the transaction read.
-        statements: the operation and the parameters of each commit.
-        written: the files of the noted commits, also those that later ones replaced.
-    """
-
-    base: Snapshot
-    statements: list[dict[str, object]] = field(default_factory=list)
-    written: set[str] = field(default_factory=set)
-    _added: dict[str, AddFile] = field(default_factory=dict)
-    _removed: dict[FileKey, RemoveFile] = field(default_factory=dict)
-    _terms: dict[object, Action] = field(default_factory=dict)
-    _changes: list[AddCDCFile] = field(default_factory=list)
-
-    def note_files(self, commit: LogCommit) -> set[str]:
-        """Note the files of a private commit; return those that are new."""
-        root = self.base.store.root
-        named = [action for action in commit.actions if isinstance(action, AddFile | AddCDCFile)]
-        paths = [action.path for action in named if isinstance(action, AddFile)]
-        live = self.base.add_files(paths=paths) if paths else []
-        in_base = {path for add in live for path in paths_of(root, add)}
-        new = {path for action in named for path in paths_of(root, action)}
-        new -= in_base | self.written
-        self.written |= new
-        return new
-
-    def add(self, commit: LogCommit) -> None:
-        """Apply one private commit.
-
-        Raises:
-            RequestError: its changes cannot be joined with those of earlier commits.
-        """
-        removes = [action for action in commit.actions if isinstance(action, RemoveFile)]
-        adds = [action for action in commit.actions if isinstance(action, AddFile)]
-        changes = [action for action in commit.actions if isinstance(action, AddCDCFile)]
-        self._check_row_ids(removes, adds)
-        for remove in removes:
-            earlier = self._added.get(remove.path)
-            if earlier is not None and earlier.key == remove.key:
-                del self._added[remove.path]
-            else:
-                self._removed[remove.key] = remove
-        self._added |= {add.path: add for add in adds}
-        self._changes += changes
-        self._terms |= {_subject(action): action for action in _iter_terms(commit.actions)}
-        info = commit.commit_info
-        operation = {"operation": info.operation if info else ""}
-        self.statements.append(operation | dict((info and info.operation_parameters) or {}))
-        self._check_change_feed()
-        self._check_terms()
-
-    def actions(self) -> tuple[Action, ...]:
-        """Return the actions of the commit; new files get their row ids there."""
-        kept = self._kept_paths
-        adds = (add if add.path in kept else _forget_row_ids(add) for add in self._added.values())
-        return *self._removed.values(), *adds, *self._changes, *self._terms.values()
-
-    def list_superseded(self) -> set[str]:
-        """Return the written files that the commit does not name."""
-        root = self.base.store.root
-        actions: list[AddFile | AddCDCFile] = [*self._added.values(), *self._changes]
-        return self.written.difference(*(paths_of(root, action) for action in actions))
-
-    @property
-    def _kept_paths(self) -> set[str]:
-        """The paths of the base that the commit removes, perhaps to add them with another vector."""
-        return {path for path, _ in self._removed}
-
-    def _check_row_ids(self, removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None:
-        """Refuse to rewrite rows whose ids exist in the private log alone."""
-        own = {remove.path for remove in removes} & self._added.keys() - self._kept_paths
-        only_takes = {add.path for add in adds} <= {remove.path for remove in removes}
-        if own and not only_takes and has_feature(self.base.protocol, "rowTracking"):
-            what = (
-                "A statement of the transaction changes rows that an earlier one wrote. "
-                f"{self.base.table_uri} tracks rows, and gives new ones their ids at the commit."
-            )
-            remedy = "Write these rows by one statement, or use two transactions."
-            raise RequestError(what, remedy, field="steps")
-
-    def _check_change_feed(self) -> None:
-        if self._changes and len(self.statements) > 1:
-            what = (
-                f"{self.base.table_uri} has a change data feed, and change files cannot hold the "
-                "net effect of several statements."
-            )
-            remedy = "Run the statements one by one, or use one MERGE."
-            raise RequestError(what, remedy, field="steps")
-
-    def _check_terms(self) -> None:
-        for action in self._terms.values():
-            changes_columns = isinstance(action, Metadata) and (
-                _list_columns(action) != _list_columns(self.base.metadata)
-            )
-            if changes_columns or isinstance(action, Protocol):
-                what = f"A statement of the transaction changes columns of {self.base.table_uri}."
-                remedy = "Change the table before the transaction."
-                raise RequestError(what, remedy, field="steps")
-
-
-def _iter_terms(actions: Iterable[Action]) -> Iterator[Action]:
-    """Yield the actions on the table as a whole; the commit numbers rows by itself."""
-    for action in actions:
-        if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
-            continue
-        if isinstance(action, Metadata | Protocol | DomainMetadata):
-            yield action
-
-
-def _subject(action: Action) -> object:
-    return action.domain if isinstance(action, DomainMetadata) else type(action)
-
-
-def _list_columns(metadata: Metadata) -> list[object]:
-    """Return the columns, without the marks of identity columns, which INSERT moves."""
-    return [
-        replace(column, metadata={**column.metadata, HIGH_WATER_MARK: None})
-        for column in parse_schema(metadata.schema_string)
-    ]
-
-
-def _forget_row_ids(add: AddFile) -> AddFile:
-    return msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
 
 
 class _StatementTransaction(OptimisticTransaction):
@@ -341,10 +417,10 @@ class _PrivateTable(_TableView):
 
 
 class _PinnedTable(_TableView):
-    """Another table; its latest version stays the one at which it was opened."""
+    """Another table; its latest version stays the given one, or that at which it was opened."""
 
-    def __init__(self, table: DeltaTable) -> None:
-        super().__init__(table, table.store, table.snapshot())
+    def __init__(self, table: DeltaTable, version: int | None = None) -> None:
+        super().__init__(table, table.store, table.snapshot(version))
 
     def _latest(self) -> Snapshot:
         return self._newest or super()._latest()

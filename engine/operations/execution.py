@@ -410,7 +410,9 @@ class Execution:
         if self.options.application is None:
             return
         app_id, version = self.options.application
-        txn.stage(SetTransaction(app_id=app_id, version=version, last_updated=self.now_ms))
+        staged = (action for action in txn.actions if isinstance(action, SetTransaction))
+        if not any(action.app_id == app_id for action in staged):  # a group commits again
+            txn.stage(SetTransaction(app_id=app_id, version=version, last_updated=self.now_ms))
 
     def note(
         self,

@@ -26,7 +26,7 @@ from engine.conflicts.decide.row_access import Budget
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
-from engine.errors import ConflictError, RequestError
+from engine.errors import ConflictError, GroupRefusedError, RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
@@ -127,7 +127,7 @@ class OptimisticTransaction:
     """A conversation with one table: reads and staged actions gather until `commit` ends it.
 
     `snapshot` is the version it reads, None if it creates the table. Reads always see this version,
-    however late they come.
+    however late they come. `tables` are the tables to which it commits together.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class OptimisticTransaction:
         self.txn_id = txn_id or str(uuid.uuid4())
         self.outcome: CommitOutcome | None = None
         self.operation = ""
+        self.tables = 1
         self.limits = limits
         self._observer = observer or NO_OBSERVER
         self._clock = clock or SystemClock()
@@ -320,9 +321,12 @@ class OptimisticTransaction:
             user_metadata,
             user_name,
             even_if_empty,
+            self.tables,
         )
         try:
             self.outcome = self._commit(provenance)
+        except GroupRefusedError:
+            raise  # this table's commit is tried again
         except Exception as error:
             self._observer.failed(self, error)
             raise

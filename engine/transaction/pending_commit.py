@@ -87,13 +87,16 @@ DEFAULT_LIMITS = CommitLimits()
 
 
 ENGINE_INFO = "lakeui/0.2"
+GROUP_ID, GROUP_TABLES = "lakeui.transactionId", "lakeui.transactionTables"
+"""Tags of a commit that several tables have together: its id, and the number of tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """The description of a commit by its person or job. `metrics` are numbers or text.
 
-    `even_if_empty` forces a commit with nothing staged (VACUUM START and END).
+    `even_if_empty` forces a commit with nothing staged (VACUUM START and END). `tables` are the
+    tables to which the transaction commits; a commit to several is made even if empty.
     """
 
     operation: str
@@ -103,6 +106,7 @@ class Provenance:
     user_metadata: str | None = None
     user_name: str | None = None
     even_if_empty: bool = False
+    tables: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,8 @@ class PendingCommit:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not (self.current.actions or self.provenance.even_if_empty)
+        described = self.provenance
+        return not (self.current.actions or described.even_if_empty or described.tables > 1)
 
     def advance(
         self, winner: WinningCommit, verdicts: WinnerVerdicts | None = None
@@ -250,10 +255,19 @@ def commit_info(
         is_blind_append=current.is_blind_append,
         user_name=provenance.user_name,
         user_metadata=provenance.user_metadata,
-        tags={READS_PREDICATE_ONLY: "true"} if reads_predicate_only(current) else None,
+        tags=_tags(provenance, current) or None,
         engine_info=ENGINE_INFO,
         txn_id=provenance.txn_id,
     )
+
+
+def _tags(provenance: Provenance, current: CurrentTransaction) -> dict[str, str | None]:
+    tags: dict[str, str | None] = {}
+    if reads_predicate_only(current):
+        tags[READS_PREDICATE_ONLY] = "true"
+    if provenance.tables > 1:
+        tags |= {GROUP_ID: provenance.txn_id, GROUP_TABLES: str(provenance.tables)}
+    return tags
 
 
 def reads_predicate_only(current: CurrentTransaction) -> bool:

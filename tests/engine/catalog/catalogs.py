@@ -3,20 +3,24 @@
 import random
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.catalog.catalog import (
     CatalogTable,
     CatalogTableName,
+    GroupCommit,
     ProposedCommit,
     RatifiedCommit,
     RatifiedCommits,
+    check_unchanged,
+    refuse_group,
 )
 from engine.errors import (
     CatalogDeniedError,
     CatalogError,
     CatalogTableMissingError,
+    GroupRefusedError,
     StorageOutcomeUnknownError,
     TableExistsError,
     TableNotFoundError,
@@ -49,6 +53,7 @@ class ModelCatalog:
     names: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     name: str = "the model"
+    commits_groups = True
 
     def resolve_table(self, name: CatalogTableName) -> CatalogTable:
         if str(name) not in self.names:
@@ -75,6 +80,24 @@ class ModelCatalog:
             if managed.latest - managed.published >= self.unpublished:
                 raise UnpublishedLimitError(table.table_id)
             managed.ratified[commit.version] = commit
+
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        with self.lock:
+            before = {key: dict(one.ratified) for key, one in self.tables.items()}
+            try:
+                for name, version in unchanged.items():
+                    table = self.resolve_table(name)
+                    with refuse_group(table.table_id):
+                        check_unchanged(table, self._find(table).latest, version)
+                for one in commits:
+                    with refuse_group(one.table.table_id):
+                        self.ratify(one.table, one.proposal, one.published_version)
+            except GroupRefusedError:
+                for key, ratified in before.items():
+                    self.tables[key].ratified = ratified
+                raise
 
     def report_published(self, table: CatalogTable, version: int) -> None:
         with self.lock:
@@ -149,6 +172,12 @@ class WeatherCatalog:
     ) -> None:
         self._do(lambda: self._model.ratify(table, proposal, published_version))
 
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        given = list(commits)
+        self._do(lambda: self._model.ratify_group(given, unchanged))
+
     def settle(self) -> None:
         while self.late:
             self._arrive()
@@ -161,7 +190,7 @@ class WeatherCatalog:
         for call in late:
             try:
                 call()
-            except (CatalogError, VersionTakenError):
+            except (CatalogError, VersionTakenError, GroupRefusedError):
                 continue
 
     def _do(self, call: Callable[[], None]) -> None:
