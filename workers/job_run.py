@@ -34,6 +34,7 @@ from lakeui.jobs.errors import (
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.writers import note_changed_tables
 from workers import spark_session
 from workers.failures import error_fields, fault_fields, hand_back, outage_behind, patiently
 from workers.heartbeat import START, SYNC, Heartbeat
@@ -219,6 +220,9 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
         observer = JobObserver(job, lease, heartbeat, table.store)
         result = run(command, table, spark, options_of(job, job, observer, heartbeat.progress))
         note_unasked(job, result)
+        if not job.dry_run:
+            for other in job.also_changes.all():
+                refresh_table(other)
         return result
 
 
@@ -232,6 +236,7 @@ def _check_command(job: Job) -> Command:
     check_rights(command, job.table, job.requested_by)
     check_command(command, job.table, knows_schema=False)  # `run` checks it by the latest one
     check_sources(command, job.requested_by)
+    note_changed_tables(job, command)  # a name may have moved
     return command
 
 

@@ -146,6 +146,7 @@ def options_of(
         progress=progress,
         running_since=partial(oldest_other_start_ms, job),
         resolve=lambda name: open_table(readable_table(name, person).uri),
+        open_changed=lambda name: open_table(readable_table(name, person, field="steps").uri),
         dry_run=job.dry_run,
         user_name=person.get_username() if person else None,
         writers_elsewhere=other_writers(job) if job.dry_run else None,

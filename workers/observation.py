@@ -16,6 +16,7 @@ from engine.transaction.observer import (
     new_files,
 )
 from engine.transaction.pending_commit import ResolvedConflict
+from lakeui.catalog.models import Table
 from lakeui.conflicts.recording import AttemptOrigin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
@@ -88,17 +89,7 @@ class JobObserver(TransactionObserver):
         conflict: ResolvedConflict,
     ) -> None:
         """Record the resolved conflict."""
-        record_resolved(
-            conflict,
-            table=self._job.table,
-            origin=self._origin,
-            user_name=self._user_name,
-        )
-        log_event(
-            self._job.pk,
-            f"Version {conflict.winner.version} changed other rows of the same files: "
-            "resolved at row level",
-        )
+        self.note_resolved(conflict, self._job.table)
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
         """Begin the commit: the last moment to stop."""
@@ -121,7 +112,7 @@ class JobObserver(TransactionObserver):
         now = timezone.now()
         record_aborted(
             error,
-            table=self._job.table,
+            table=_table_at(error.conflict.table, self._job),
             origin=self._origin,
             user_name=self._user_name,
             wasted_ms=span_ms(self._began(), now),
@@ -139,6 +130,19 @@ class JobObserver(TransactionObserver):
             read_version=txn.read_version,
         )
         self._ended_attempt = True
+
+    def beside(self, uri: str) -> TransactionObserver:
+        """Return the observer of the transaction's part at another table."""
+        return _BesideObserver(self, _table_at(uri, self._job))
+
+    def note_resolved(self, conflict: ResolvedConflict, table: Table) -> None:
+        """Record a conflict resolved at row level, at the job's table or another one."""
+        record_resolved(conflict, table=table, origin=self._origin, user_name=self._user_name)
+        log_event(
+            self._job.pk,
+            f"Version {conflict.winner.version} of {table.name} changed other rows of the same "
+            "files: resolved at row level",
+        )
 
     @property
     def _origin(self) -> AttemptOrigin:
@@ -180,3 +184,23 @@ class JobObserver(TransactionObserver):
 
     def _update_attempt(self, **fields: object) -> None:
         JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)
+
+
+class _BesideObserver(TransactionObserver):
+    """Records the resolved conflicts of a transaction at a table beside the job's."""
+
+    def __init__(self, observer: JobObserver, table: Table) -> None:
+        self._observer, self._table = observer, table
+
+    def conflict_resolved(
+        self,
+        txn: ObservedTransaction,  # noqa: ARG002 - the engine's facts name it
+        conflict: ResolvedConflict,
+    ) -> None:
+        """Record the resolved conflict."""
+        self._observer.note_resolved(conflict, self._table)
+
+
+def _table_at(uri: str, job: Job) -> Table:
+    """Return the table of a location that a job changes; its own if none is known there."""
+    return job.also_changes.filter(uri=uri).first() or job.table

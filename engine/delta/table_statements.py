@@ -69,7 +69,6 @@ from engine.operations.maintenance.manifest import generate
 from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
 from engine.spark.session_catalog import SessionTable, find_table
-from engine.storage.uri import is_same_place
 
 _OF_SPARK = frozenset(
     {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
@@ -444,23 +443,12 @@ def write_rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None
 
 
 def _run_transaction(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    """Run BEGIN ATOMIC …; END on the table of its statements.
-
-    Raises:
-        StatementNotRoutedError: they change several tables.
-    """
+    """Run BEGIN ATOMIC …; END at the tables of its statements."""
     command, dry_run = parse_request(cursor.text)
     _refuse_dry_run(dry_run)
     steps = command.steps if isinstance(command, Script) else (command,)
-    names = dict.fromkeys(step.table for step in steps)
-    handles = [handle_of(spark, StatementTable(_parts_of_target(name), 0, 0)) for name in names]
-    first = handles[0]
-    for other in handles[1:]:
-        if not is_same_place(other.table.uri, first.table.uri):
-            what = f"The transaction changes {first.table.uri} and {other.table.uri}."
-            remedy = "Use a transaction for each table."
-            raise StatementNotRoutedError(what, remedy, field="sql")
-    first.run(command)
+    first = StatementTable(_parts_of_target(steps[0].table), 0, 0)
+    handle_of(spark, first).run(command)
     return nothing(spark)
 
 

@@ -316,7 +316,9 @@ def _read_versions(changed: Sequence[DeltaTable], read: Sequence[DeltaTable]) ->
 
 def _begin_beside(first: _Member, table: DeltaTable) -> Execution:
     """Return the execution at another table of the transaction, under the same id."""
-    options = replace(first.execution.options, txn_id=first.txn.txn_id)
+    given = first.execution.options
+    observer = given.observer and given.observer.beside(table.uri)
+    options = replace(given, txn_id=first.txn.txn_id, observer=observer)
     return replace(
         first.execution, table=table, options=options, run_id=str(uuid.uuid4()), _fresh=[]
     )

@@ -9,8 +9,10 @@ from engine.catalog.catalog import (
     Catalog,
     CatalogTable,
     CatalogTableName,
+    GroupCommit,
     ProposedCommit,
     RatifiedCommits,
+    refuse_group,
 )
 from engine.catalog.managed_store import ManagedStore
 from engine.errors import TableNotFoundError
@@ -23,14 +25,17 @@ from lakeui.catalog.managed_tables import (
     register_managed,
     reserve_table,
 )
+from lakeui.catalog.models import Table
 from lakeui.managed.models import ManagedSchema, ManagedTable, ReservedTable
 from lakeui.managed.ratification import (
     CommitOrigin,
+    GroupProposal,
     begin_table,
     check_proposal,
     list_commits,
     note_published,
     ratify,
+    ratify_group,
     table_missing_error,
 )
 
@@ -42,6 +47,7 @@ class DatabaseCatalog(Catalog):
     """
 
     name = "the catalog of this installation"
+    commits_groups = True
 
     def __init__(self, by: User | None = None) -> None:
         """Act on behalf of a person, if one is given."""
@@ -66,6 +72,22 @@ class DatabaseCatalog(Catalog):
         checked = check_proposal(row, proposal.commit, origin, open_location(row))
         if checked is not None:
             ratify(row, checked, origin, published_version, keeps_attempts=False)
+
+    def ratify_group(
+        self, commits: Sequence[GroupCommit], unchanged: Mapping[CatalogTableName, int]
+    ) -> None:
+        """Ratify a commit of each of several tables, or none of them."""
+        origin = CommitOrigin(self._by.pk if self._by else None)
+        proposals: list[GroupProposal] = []
+        for one in commits:
+            row = self._row(one.table)
+            with refuse_group(one.table.table_id):
+                checked = check_proposal(row, one.proposal.commit, origin, open_location(row))
+            if checked is not None:
+                proposals.append(GroupProposal(row, checked, one.published_version))
+        keys = {self._find(name).pk: version for name, version in unchanged.items()}
+        if proposals:
+            ratify_group(proposals, keys, origin, keeps_attempts=False)
 
     def report_published(self, table: CatalogTable, version: int) -> None:
         """Note that all versions up to one are published."""
@@ -123,6 +145,13 @@ def open_table_store(place: str, options: Mapping[str, str]) -> Store:
     files = open_store(place, options)
     row = ManagedTable.objects.filter(location=place).first()
     return files if row is None else ManagedStore(files, DatabaseCatalog(), show_table(row))
+
+
+def may_commit_together(table: Table, other: Table) -> bool:
+    """Return whether one transaction may change both tables: one table, or managed ones."""
+    uris = {table.uri, other.uri}
+    managed = ManagedTable.objects.filter(location__in=uris, dropped_at=None)
+    return len(uris) == 1 or managed.count() == len(uris)
 
 
 def show_table(row: ManagedTable | ReservedTable) -> CatalogTable:

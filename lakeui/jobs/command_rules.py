@@ -20,6 +20,7 @@ from engine.schema.types import StructType, parse_schema
 from engine.vocabulary import OPERATION_OF_COMMAND, Changes, NewFiles, Reads
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.command_tables import table_called
+from lakeui.catalog.database_catalog import may_commit_together
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import check_source_uri, check_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
@@ -149,9 +150,10 @@ def _check_steps(script: Script, table: Table) -> None:
     redefined: set[int] = set()
     for step in script.steps:
         changed = resolve_step_table(step, table, None)
-        if isinstance(script, AtomicScript) and changed != table:
+        if isinstance(script, AtomicScript) and not may_commit_together(table, changed):
             what = f"The transaction is for {table.name}, and a statement changes {changed.name}."
-            raise RequestError(what, "Use a transaction for each table.", field="steps")
+            remedy = "Use a transaction for each table, or tables that the catalog manages."
+            raise RequestError(what, remedy, field="steps")
         _check_names(step, table)
         _check_at(step, changed, knows_schema=changed.pk not in redefined)
         if _redefines(step):

@@ -5,13 +5,15 @@ It promises:
 1. a version is ratified once, and only after the one before it;
 2. nothing is ratified whose staged file was not read whole before;
 3. a proposal that is sent again gets the same answer, also after the version was published;
-4. every refusal of a version that is taken is on record.
+4. every refusal of a version that is taken is on record;
+5. the commits of a group are ratified together, or none of them is.
 
 The latest version is compared and set in one UPDATE of the table's row. It is the lock: a second
 transaction waits for it, then finds another version and changes nothing.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,11 +31,13 @@ from engine.catalog.catalog import (
     check_provenance,
     check_staged_commit,
     read_actions,
+    refuse_group,
 )
 from engine.errors import (
     CatalogTableMissingError,
     EngineError,
     FileMissingError,
+    GroupRefusedError,
     InvalidCommitError,
     UnpublishedLimitError,
     UnsupportedFeatureError,
@@ -58,6 +62,20 @@ class CommitOrigin:
     user_id: int | None = None
     token_name: str = ""
     client: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProposal:
+    """One table's checked proposal in a group; the parts are those of `ratify`."""
+
+    table: ManagedTable
+    proposal: ProposedCommit
+    published_version: int | None = None
+
+    @property
+    def table_id(self) -> str:
+        """The table's id in the catalog."""
+        return str(self.table.table_id)
 
 
 def check_proposal(
@@ -118,6 +136,36 @@ def ratify(
     except VersionTakenError:
         if keeps_attempts:
             _record_attempt(table, proposal.commit, origin)
+        raise
+
+
+def ratify_group(
+    proposals: Sequence[GroupProposal],
+    unchanged: Mapping[int, int],
+    origin: CommitOrigin,
+    *,
+    keeps_attempts: bool = True,
+) -> None:
+    """Ratify a checked proposal for each of several tables, or for none of them.
+
+    `unchanged` are the latest versions that other tables must still have, by their primary keys.
+    Rows are locked in the order of their keys, so that two groups never wait for each other.
+
+    Raises:
+        GroupRefusedError: one was refused, as `ratify` refuses it, or a table has changed.
+    """
+    by_key = {one.table.pk: one for one in proposals}
+    try:
+        with transaction.atomic():
+            for key in sorted({*by_key, *unchanged}):
+                if key in by_key:
+                    _claim_member(by_key[key], origin)
+                else:
+                    _check_unchanged(key, unchanged[key])
+    except GroupRefusedError as refused:
+        one = next((one for one in proposals if one.table_id == refused.table_id), None)
+        if keeps_attempts and one is not None and isinstance(refused.cause, VersionTakenError):
+            _record_attempt(one.table, one.proposal.commit, origin)
         raise
 
 
@@ -203,6 +251,22 @@ def read_first(table: ManagedTable, store: Store) -> dict[str, Any] | None:
         "timestamp_ms": timestamp_ms,
         "definition": _definition(actions),
     }
+
+
+def _claim_member(one: GroupProposal, origin: CommitOrigin) -> None:
+    with refuse_group(one.table_id):
+        if one.published_version is not None:
+            note_published(one.table, one.published_version)
+        _claim(one.table, one.proposal, origin)
+
+
+def _check_unchanged(key: int, version: int) -> None:
+    row = ManagedTable.objects.select_for_update().get(pk=key)
+    with refuse_group(str(row.table_id)):
+        if row.dropped_at is not None:
+            raise table_missing_error(row, row.table_id)
+        if row.latest_version != version:
+            raise _version_taken(row, version + 1)
 
 
 def _claim(table: ManagedTable, proposal: ProposedCommit, origin: CommitOrigin) -> None:
