@@ -89,20 +89,16 @@ class VersionTakenError(FileExistsAlreadyError, code="LAKE_CATALOG_VERSION_TAKEN
     """The catalog has ratified another commit as this version."""
 
 
-class GroupRefusedError(EngineError, code="LAKE_CATALOG_GROUP_REFUSED", sqlstate="40001"):
+class GroupRefusedError(Exception):
     """The catalog refused the commits of several tables because of one of them.
 
-    `cause` is the refusal, as it would be of that table's commit alone.
+    It never leaves the transaction: the table's commit is prepared again. `cause` is the refusal,
+    as it would be of that commit alone.
     """
 
     def __init__(self, table_id: str, cause: StorageError) -> None:
-        super().__init__(cause.what, cause.remedy)
-        self.table_id, self._cause = table_id, cause
-
-    @property
-    def cause(self) -> StorageError:
-        """The refusal of the one commit."""
-        return self._cause
+        super().__init__(f"{table_id}: {cause}")
+        self.table_id, self.cause = table_id, cause
 
 
 class PathOutsideRootError(EngineError, code="LAKE_PATH_OUTSIDE_ROOT", sqlstate="42K05"):

@@ -126,7 +126,7 @@ class CommitGroup:
         """
         if isinstance(refused.cause, VersionTakenError) and not self._is_dead(self._proposals):
             self._unanswered.append(tuple(self._proposals))
-            raise StorageOutcomeUnknownError(refused.what) from refused
+            raise StorageOutcomeUnknownError(refused.cause.what) from refused
 
     def _is_dead(self, proposals: Sequence[GroupCommit]) -> bool:
         """Return whether proposals can never be ratified: another commit has a version of them."""

@@ -36,6 +36,7 @@ from engine.errors import (
     EngineError,
     FileExistsAlreadyError,
     FileMissingError,
+    GroupRefusedError,
     LogGapError,
     RequestError,
     StorageError,
@@ -411,7 +412,7 @@ class ManagedStore:
                     return
             except CatalogError as error:
                 raise self._give_up(staged, doubt, error) from error
-            except EngineError:  # another table of the group failed
+            except (EngineError, GroupRefusedError):  # another table of the group failed
                 self._abandon(staged)
                 raise
             self._clock.pause(pause_s)

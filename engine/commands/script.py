@@ -79,12 +79,13 @@ class Script(Command):
 
 @dataclass(frozen=True)
 class AtomicScript(Script):
-    """Statements on one table in one transaction: all are committed as one version, or none."""
+    """Statements in one transaction: all are committed, to each table as one version, or none."""
 
     kind: ClassVar[str] = "transaction"
     label: ClassVar[str] = "Transaction"
     help: ClassVar[str] = (
-        "Run INSERT, UPDATE, DELETE and MERGE statements on one table as one commit. Each "
+        "Run INSERT, UPDATE, DELETE and MERGE statements as one commit, on one table or on several "
+        "tables of a catalog. Each "
         "statement reads what the earlier ones wrote. An error in any of them undoes all."
     )
 

@@ -19,7 +19,10 @@ from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import check_request, read_request, request_job
 from lakeui.jobs.version_jobs import job_of_version
 from tests.lakeui.catalog.log_writer import new_table
+from tests.lakeui.factories import make_user
+from tests.lakeui.managed.staged import make_managed
 from workers.job_run import run_attempt
+from workers.job_tables import open_table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +123,27 @@ def test_a_transaction_is_one_version_of_its_own_table(tables):
     assert job.statement.startswith("BEGIN ATOMIC\nDELETE FROM sales.orders")
     with pytest.raises(RequestError, match=r"a statement changes sales\.people"):
         _script(tables, "BEGIN ATOMIC DELETE FROM t", "DELETE FROM sales.people", "END")
+
+
+def test_a_transaction_on_managed_tables_is_one_version_of_each(lake, settings):
+    settings.CATALOG_ROOT = str(lake / "lake")
+    ann = make_user("ann", Role.ADMIN)
+    orders, people = (make_managed(ann, name).mirror for name in ("orders", "people"))
+    for table in (orders, people):
+        run("INSERT INTO t VALUES (1), (2)", open_table(table.uri))
+    delete = "DELETE FROM {} WHERE id = {}".format
+    first, second = delete(orders.name, 1), delete(people.name, 2)
+    job = _script([orders], f"BEGIN ATOMIC {first}", second, "END", by=ann)
+    assert [*job.also_changes.all()] == [people]
+    job = _run(job)
+    assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
+    for table, left in ((orders, 2), (people, 1)):
+        table.refresh_from_db()
+        assert (table.version, table.last_operation) == (2, "TRANSACTION")
+        assert open_table(table.uri).snapshot().to_arrow().to_pylist() == [{"id": left}]
+    Job.objects.filter(pk=job.pk).update(state=Job.State.QUEUED, finished_at=None)
+    assert _run(job).state == Job.State.SUCCEEDED
+    assert [open_table(table.uri).version() for table in (orders, people)] == [2, 2]
 
 
 def test_a_rerun_finds_a_step_that_had_landed_before_anybody_could_say_so(tables):

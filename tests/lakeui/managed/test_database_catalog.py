@@ -4,10 +4,16 @@ import pytest
 from django.contrib.auth.models import User
 
 from engine.actions.table import SetTransaction
-from engine.catalog.catalog import CatalogTableName
-from engine.errors import CatalogManagedTableError, TableNotFoundError
+from engine.catalog.catalog import CatalogTableName, GroupCommit, ProposedCommit
+from engine.errors import (
+    CatalogManagedTableError,
+    GroupRefusedError,
+    InvalidCommitError,
+    TableNotFoundError,
+    VersionTakenError,
+)
 from engine.table import DeltaTable
-from lakeui.catalog.database_catalog import DatabaseCatalog
+from lakeui.catalog.database_catalog import DatabaseCatalog, show_table
 from lakeui.catalog.managed_tables import create_catalog, create_schema, open_location
 from lakeui.catalog.mirror import refresh_table
 from lakeui.managed.models import CommitAttempt, ManagedTable
@@ -63,3 +69,35 @@ def test_the_engine_creates_opens_and_drops_a_table_by_its_name(user):
     catalog.drop_table(name)
     with pytest.raises(TableNotFoundError):
         DeltaTable.open(f"{schema}.orders", catalog=catalog)
+
+
+def test_the_commits_of_a_group_are_ratified_together_or_not_at_all(user):
+    rows = [make_managed(user, name) for name in ("a", "b", "c")]
+    catalog = DatabaseCatalog(user)
+    tables = [show_table(row) for row in rows]
+
+    def propose_group(*versions):
+        return [
+            GroupCommit(table, ProposedCommit(stage(open_location(row), v, lines(v))), None)
+            for table, row, v in zip(tables[:2], rows[:2], versions, strict=True)
+        ]
+
+    def latest():
+        return catalog.read_versions(tables)
+
+    group = propose_group(1, 1)
+    catalog.ratify_group(group, {tables[2].name: 0})
+    catalog.ratify_group(group, {tables[2].name: 0})  # the same again
+    assert latest() == (1, 1, 0)
+    with pytest.raises(GroupRefusedError) as refused:
+        catalog.ratify_group(propose_group(2, 1), {})
+    assert refused.value.table_id == tables[1].table_id
+    assert isinstance(refused.value.cause, VersionTakenError)
+    propose(rows[2], stage(open_location(rows[2]), 1, lines(1)), user)
+    with pytest.raises(GroupRefusedError) as refused:
+        catalog.ratify_group(propose_group(2, 2), {tables[2].name: 0})
+    assert refused.value.table_id == tables[2].table_id
+    with pytest.raises(GroupRefusedError) as refused:
+        catalog.ratify_group(propose_group(2, 4), {tables[2].name: 1})
+    assert isinstance(refused.value.cause, InvalidCommitError)
+    assert latest() == (1, 1, 1)
