@@ -176,7 +176,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("DELETE", "Delete", Family.DELETE, StatementKind.DELETE, Reads.CONDITION, ROWS, NewFiles.WRITTEN, Removes.ROWS, "delete"),
     Operation("UPDATE", "Update", Family.UPDATE, StatementKind.UPDATE, Reads.CONDITION, ROWS, NewFiles.WRITTEN, Removes.ROWS, "update"),
     Operation("MERGE", "Merge", Family.MERGE, StatementKind.MERGE, Reads.QUERY, ROWS, NewFiles.WRITTEN, Removes.ROWS, "merge"),
-    TRANSACTION := Operation("TRANSACTION", "Transaction", Family.WRITE, StatementKind.MERGE, Reads.QUERY, ROWS, NewFiles.WRITTEN, Removes.ROWS, "transaction"),
+    TRANSACTION := Operation("TRANSACTION", "Transaction", Family.MERGE, StatementKind.MERGE, Reads.QUERY, ROWS, NewFiles.WRITTEN, Removes.ROWS, "transaction"),
     Operation("TRUNCATE", "Truncate", Family.DELETE, StatementKind.TRUNCATE, Reads.NOTHING, ROWS, NewFiles.NONE, Removes.ALL_ROWS, "truncate"),
     Operation("RESTORE", "Restore", Family.WRITE, StatementKind.RESTORE, Reads.NOTHING, ROWS | TERMS, NewFiles.EXISTING, Removes.ALL_ROWS, "restore"),
     CREATE := Operation("CREATE TABLE", "Create", Family.META, StatementKind.CREATE, Reads.NOTHING, TERMS, command="create"),

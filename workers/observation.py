@@ -131,7 +131,7 @@ class JobObserver(TransactionObserver):
         )
         self._ended_attempt = True
 
-    def beside(self, uri: str) -> TransactionObserver:
+    def observer_at(self, uri: str) -> TransactionObserver:
         """Return the observer of the transaction's part at another table."""
         return _BesideObserver(self, _table_at(uri, self._job))
 

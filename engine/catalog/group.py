@@ -54,7 +54,7 @@ class CommitGroup:
 
     def join(self, store: ManagedStore) -> ManagedStore:
         """Return the store through which the next member commits."""
-        self._stores.append(store.join(_Member(self, len(self._stores))))
+        self._stores.append(store.join(_MemberPlace(self, len(self._stores))))
         return self._stores[-1]
 
     def commit(self, commits: Sequence[CommitMember], unchanged: ReadVersions) -> None:
@@ -138,7 +138,7 @@ class CommitGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _MemberPlace:
     """A member's place in its group, as its store knows it."""
 
     group: CommitGroup

@@ -135,7 +135,7 @@ def _plan(
 
 
 @dataclass
-class _Member:
+class _ChangedTable:
     """One table that a transaction changes.
 
     `is_read_elsewhere` tells that a statement on another table reads it.
@@ -148,7 +148,7 @@ class _Member:
     is_read_elsewhere: bool = False
 
     @classmethod
-    def begin(cls, execution: Execution) -> "_Member":
+    def begin(cls, execution: Execution) -> "_ChangedTable":
         """Begin the transaction at a table."""
         txn = execution.begin()
         base = execution.snapshot_of(txn)
@@ -179,6 +179,7 @@ class _Member:
             "numStatements": self.net.step_count,
             "numAddedFiles": sum(isinstance(action, AddFile) for action in actions),
             "numRemovedFiles": sum(isinstance(action, RemoveFile) for action in actions),
+            **self.net.count_rows(),
         }
         parameters = {"statements": self.net.statements}
         return self.execution.commit(self.txn, TRANSACTION.name, parameters, metrics)
@@ -193,7 +194,7 @@ class _Transaction:
 
     def __init__(
         self,
-        members: Sequence[_Member],
+        members: Sequence[_ChangedTable],
         read: Sequence["_PinnedTable"],
         group: CommitGroup | None,
         options: RunOptions,
@@ -276,7 +277,7 @@ def _begin(
     read = _list_read(command, execution, tables)
     versions = _read_versions(tables, read)
     group = CommitGroup() if versions else None
-    members: list[_Member] = []
+    members: list[_ChangedTable] = []
     for table in tables:
         own = execution if not members else _begin_beside(members[0], table)
         if group is not None and isinstance(table.store, ManagedStore):
@@ -284,7 +285,7 @@ def _begin(
             own.table = _TableView(table, store, table.snapshot(own.read_version))
         if members:
             stack.enter_context(own.clean_up_on_failure())
-        members.append(_Member.begin(own))
+        members.append(_ChangedTable.begin(own))
         members[-1].txn.tables = len(tables)
     pinned = [_PinnedTable(table, versions.get(table.uri)) for table in read]
     return _Transaction(members, pinned, group, execution.options)
@@ -314,10 +315,10 @@ def _read_versions(changed: Sequence[DeltaTable], read: Sequence[DeltaTable]) ->
     return dict(zip((store.root for store in managed), read_versions(managed), strict=True))
 
 
-def _begin_beside(first: _Member, table: DeltaTable) -> Execution:
+def _begin_beside(first: _ChangedTable, table: DeltaTable) -> Execution:
     """Return the execution at another table of the transaction, under the same id."""
     given = first.execution.options
-    observer = given.observer and given.observer.beside(table.uri)
+    observer = given.observer and given.observer.observer_at(table.uri)
     options = replace(given, txn_id=first.txn.txn_id, observer=observer)
     return replace(
         first.execution, table=table, options=options, run_id=str(uuid.uuid4()), _fresh=[]
@@ -329,7 +330,7 @@ def _open_read(name: str, own: DeltaTable, resolve: Resolve | None) -> DeltaTabl
 
 
 def _join_results(
-    members: Sequence[_Member], results: Sequence[OperationResult]
+    members: Sequence[_ChangedTable], results: Sequence[OperationResult]
 ) -> OperationResult:
     """Return the result at the first table, with what concerns all."""
     if len(results) == 1:

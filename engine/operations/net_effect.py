@@ -1,7 +1,8 @@
 """The net effect of several commits on one version of a table, as the actions of one commit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,13 @@ from engine.protocol.features import has_feature
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.write.identity import HIGH_WATER_MARK
+
+_ROW_METRICS = {
+    "numTargetRowsInserted": {"WRITE": "numOutputRows", "MERGE": "numTargetRowsInserted"},
+    "numTargetRowsUpdated": {"UPDATE": "numUpdatedRows", "MERGE": "numTargetRowsUpdated"},
+    "numTargetRowsDeleted": {"DELETE": "numDeletedRows", "MERGE": "numTargetRowsDeleted"},
+}
+"""The metrics of each operation that add up to one of the transaction."""
 
 
 @dataclass
@@ -39,6 +47,7 @@ class NetEffect:
     _removed: dict[FileKey, RemoveFile] = field(default_factory=dict)
     _terms: dict[object, Action] = field(default_factory=dict)
     _changes: list[AddCDCFile] = field(default_factory=list)
+    _metrics: list[Mapping[str, Any]] = field(default_factory=list)
 
     def note_files(self, commit: LogCommit) -> set[str]:
         """Note the files of a private commit; return those that are new."""
@@ -73,6 +82,7 @@ class NetEffect:
         self._terms |= {_subject(action): action for action in _iter_terms(commit.actions)}
         info = commit.commit_info
         operation = {"operation": info.operation if info else ""}
+        self._metrics.append((info and info.operation_metrics) or {})
         self.statements.append(operation | dict((info and info.operation_parameters) or {}))
         self._check_change_feed()
         self._check_terms()
@@ -82,6 +92,23 @@ class NetEffect:
         kept = self._kept_paths
         adds = (add if add.path in kept else _forget_row_ids(add) for add in self._added.values())
         return *self._removed.values(), *adds, *self._changes, *self._terms.values()
+
+    def count_rows(self) -> dict[str, int | str]:
+        """Return the rows that the statements inserted, changed and deleted, under MERGE's names.
+
+        A row that two statements change counts twice. A count that one of them lacks is left out.
+        """
+        sums: dict[str, int | str] = {}
+        for total, names in _ROW_METRICS.items():
+            operations = [str(statement["operation"]) for statement in self.statements]
+            counts = [
+                metrics.get(names[operation])
+                for operation, metrics in zip(operations, self._metrics, strict=True)
+                if operation in names
+            ]
+            if None not in counts:
+                sums[total] = sum(int(count) for count in counts if count is not None)
+        return sums
 
     def list_superseded(self) -> set[str]:
         """Return the written files that the commit does not name."""

@@ -66,7 +66,7 @@ class TransactionObserver:
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Handle the end without a commit, or with an unknown outcome."""
 
-    def beside(self, uri: str) -> "TransactionObserver":  # noqa: ARG002
+    def observer_at(self, uri: str) -> "TransactionObserver":  # noqa: ARG002
         """Return the observer of what the same transaction does at another table.
 
         Its failure is told here too: it ends the whole transaction.
@@ -113,9 +113,9 @@ class Observers(TransactionObserver):
         for observer in self._observers:
             tell_committed(observer, txn, committed_version)
 
-    def beside(self, uri: str) -> TransactionObserver:
+    def observer_at(self, uri: str) -> TransactionObserver:
         """Return the observers of another table."""
-        return Observers([observer.beside(uri) for observer in self._observers])
+        return Observers([observer.observer_at(uri) for observer in self._observers])
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Notify all observers of the end without a commit."""

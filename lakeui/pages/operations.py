@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.vocabulary import Family, operation_named
 from engine.words import count_noun
+from lakeui.catalog import log_values
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import RowCounts
 from lakeui.catalog.units import MINUS, format_count
@@ -70,15 +71,26 @@ def what_of(commit: Commit) -> str:
     parameters = commit.operation_parameters or {}
     if "epochId" in parameters:
         return f"epoch {parameters['epochId']} of {_query(str(parameters.get('queryId', '')))}"
-    names = _names(parameters)
-    if names:
-        return ", ".join(names)
+    parts = statements_of(commit) or _names(parameters)
+    if parts:
+        return ", ".join(parts)
     mode = str(parameters.get("mode", "")).lower()
     if mode:
         return mode
     return ", ".join(
         f"{k} {v}" for k, v in parameters.items() if str(v).lower() not in _SAYS_NOTHING
     )
+
+
+def statements_of(commit: Commit) -> list[str]:
+    """Describe each statement of a transaction: its operation and condition."""
+    said = _value((commit.operation_parameters or {}).get("statements"))
+    statements = said if isinstance(said, list) else []
+    return [
+        f"{one.get('operation', '')} {log_values.predicate(one)}".strip()
+        for one in statements
+        if isinstance(one, dict)
+    ]
 
 
 def _query(name: str) -> str:

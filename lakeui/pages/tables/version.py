@@ -10,13 +10,14 @@ from urllib.parse import quote, urlencode
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 
-from lakeui.catalog.access import may
+from engine.vocabulary import TRANSACTION
+from lakeui.catalog.access import Person, may, visible_tables
 from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
@@ -26,7 +27,7 @@ from lakeui.conflicts.version_effects import effects_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.streams import streams_stopped_by
 from lakeui.jobs.version_jobs import job_of_version
-from lakeui.pages.operations import rows_text, what_of
+from lakeui.pages.operations import rows_text, statements_of, what_of
 from lakeui.pages.table_head import table_head, visible_table
 
 _FILES_A_PAGE = 50
@@ -105,6 +106,8 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "commit": commit,
         "head": table_head(request, table, "history", here=commit.version),
         "what": what_of(commit),
+        "statements": statements_of(commit),
+        "together": _list_together(commit, request.user),
         "rows": rows_text(rows_of(commit)),
         "change": change_of(commit),
         "order": find_out_of_order_among(table, [commit]).get(commit.version),
@@ -127,6 +130,16 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "may_restore": may(request.user, "admin", table) and commit.version != table.version,
         "twin": f"/api/v1/tables/{table.pk}/versions/{commit.version}/",
     }
+
+
+def _list_together(commit: Commit, user: Person) -> QuerySet[Commit]:
+    """List the commits of the same transaction at other tables that the person may see."""
+    others = Commit.objects.exclude(table=commit.table_id).filter(
+        txn_id=commit.txn_id, operation=TRANSACTION.name, table__in=visible_tables(user)
+    )
+    if commit.operation != TRANSACTION.name or not commit.txn_id:
+        others = others.none()
+    return others.select_related("table").order_by("table__name")
 
 
 def _list_origins(commit: Commit, commit_info: Mapping[str, Any]) -> list[VersionOrigin]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from lakeui.catalog.models import CommitFile
 from lakeui.conflicts.models import Conflict, Pipeline
 from lakeui.jobs.models import Job
-from tests.lakeui.factories import SCHEMA, make_commit, make_conflict, make_job
+from tests.lakeui.factories import SCHEMA, make_commit, make_conflict, make_job, make_table
 
 
 @pytest.fixture
@@ -265,3 +265,26 @@ def test_a_version_leads_to_the_program_the_notebook_and_the_job_that_wrote_it(
     for odd in ({"notebook": [1], "job": "x"}, {"notebook": {"notebookId": None}, "job": {}}):
         lake.table.commits.filter(version=3).update(raw=json.dumps({"commitInfo": odd}))
         assert "Workspace job" not in client_for("viewer").get(address).text
+
+
+def test_a_transaction_shows_its_statements_and_the_tables_it_changed_with(client_for, lake):
+    statements = [
+        {"operation": "UPDATE", "predicate": json.dumps(["k = 2"])},
+        {"operation": "WRITE", "mode": "Append"},
+    ]
+    fields = {
+        "operation": "TRANSACTION",
+        "txn_id": "of both",
+        "operation_parameters": {"statements": json.dumps(statements)},
+        "operation_metrics": {"numTargetRowsInserted": "3", "numTargetRowsUpdated": "1"},
+        "files_removed": 1,
+    }
+    other = make_table("sales.people")
+    make_commit(lake.table, 4, **fields)
+    make_commit(other, 7, **fields)
+    make_commit(other, 8, operation="TRANSACTION", txn_id="another")
+    body = client_for("viewer").get(f"/tables/{lake.table.pk}/history/4/").content.decode()
+    assert "<code>UPDATE k = 2</code>" in body
+    assert "+3 ~1" in body
+    linked = re.findall(rf"/tables/{other.pk}/history/(\d+)/", body)
+    assert linked == ["7"]
