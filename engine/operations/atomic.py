@@ -112,8 +112,8 @@ def _check_one_catalog(own: DeltaTable, other: DeltaTable) -> None:
 def _several_tables_error(own: str, other: str) -> RequestError:
     what = (
         f"The transaction runs on {own}, and a statement changes {other}. "
-        "Other engines read each table's log by itself, so a commit to two tables would be visible "
-        "by halves."
+        "Other engines read each table's log by itself, so readers could see one of the commits "
+        "without the other."
     )
     remedy = "Use a transaction for each table, or tables that one catalog manages."
     return RequestError(what, remedy, field="steps")
