@@ -103,10 +103,16 @@ def _open_named(name: str, execution: Execution, callers: str) -> DeltaTable:
 
 
 def _check_one_catalog(own: DeltaTable, other: DeltaTable) -> None:
-    stores = (own.store, other.store)
-    catalogs = {store.catalog for store in stores if isinstance(store, ManagedStore)}
-    if len(catalogs) != 1 or not all(isinstance(store, ManagedStore) for store in stores):
+    store, second = own.store, other.store
+    if not (
+        isinstance(store, ManagedStore)
+        and isinstance(second, ManagedStore)
+        and store.catalog == second.catalog
+    ):
         raise _several_tables_error(own.uri, other.uri)
+    if not store.commits_groups:
+        what = f"{store.catalog} cannot ratify a commit to {own.uri} and {other.uri} together."
+        raise RequestError(what, "Use a transaction for each table.", field="steps")
 
 
 def _several_tables_error(own: str, other: str) -> RequestError:
@@ -240,7 +246,7 @@ class _Transaction:
         checked: dict[CatalogTableName, int] = {}
         if any(member.is_serializable for member in self._members):
             for table in self._read:
-                if isinstance(table.store, ManagedStore):
+                if isinstance(table.store, ManagedStore) and table.is_of_group:
                     txn = table.start_transaction()
                     txn.read_whole_table()
                     checked[table.store.table.name] = txn.commit(TRANSACTION.name)
@@ -420,10 +426,14 @@ class _PrivateTable(_TableView):
 
 
 class _PinnedTable(_TableView):
-    """Another table; its latest version stays the given one, or that at which it was opened."""
+    """Another table; its latest version stays the given one, or that at which it was opened.
+
+    `is_of_group` tells that the catalog of the changed tables gave the version.
+    """
 
     def __init__(self, table: DeltaTable, version: int | None = None) -> None:
         super().__init__(table, table.store, table.snapshot(version))
+        self.is_of_group = version is not None
 
     def _latest(self) -> Snapshot:
         return self._newest or super()._latest()

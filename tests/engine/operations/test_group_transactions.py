@@ -167,7 +167,7 @@ def test_transfers_of_several_threads_on_rows_of_one_file_all_land(lake):
 
 def _go_off(own, other):
     return (
-        f"MERGE INTO {own} USING {other} s ON t.k = s.k AND t.k = 1 AND s.v > 0 "
+        f"MERGE INTO {own} AS t USING {other} s ON t.k = s.k AND t.k = 1 AND s.v > 0 "
         "WHEN MATCHED THEN UPDATE SET v = 0"
     )
 
@@ -196,6 +196,14 @@ def test_serializable_prevents_write_skew_over_two_tables(tmp_path, lake, spark)
 
     with pytest.raises(ConflictError):
         run_beside("DELETE FROM t WHERE k = 5")
+    other = lake.open("m.s.c")
+
+    def open_table(name):
+        return other if name == "m.s.c" else strict.open(name)
+
+    grows = Interruption(lambda: run("DELETE FROM t WHERE k = 4", lake.open("m.s.c")))
+    strict.run(*read, opens=open_table, spark=spark, observer=grows)  # another catalog's table
+    run("DELETE FROM t WHERE k > 6", strict.open("m.s.a"))
     run_beside("OPTIMIZE t")
     assert len(strict.values("m.s.a")) == len(KEYS) + len(KEYS) - 1
 
@@ -204,7 +212,7 @@ def test_serializable_prevents_write_skew_over_two_tables(tmp_path, lake, spark)
 def test_statements_read_the_tables_as_the_transaction_left_them(lake, spark):
     lake.run(
         "UPDATE m.s.a SET v = 1 WHERE k = 1",
-        "MERGE INTO m.s.b USING m.s.a s ON t.k = s.k AND s.v = 1 WHEN MATCHED THEN UPDATE SET v = 2",
+        "MERGE INTO m.s.b AS t USING m.s.a s ON t.k = s.k AND s.v = 1 WHEN MATCHED THEN UPDATE SET v = 2",
         "INSERT INTO m.s.c SELECT k + 10, v FROM m.s.b WHERE v = 2",
         spark=spark,
         observer=Interruption(lambda: run("UPDATE t SET v = 9 WHERE k = 2", lake.open("m.s.b"))),
@@ -221,6 +229,15 @@ def test_tables_without_one_catalog_are_refused_by_name(tmp_path, lake):
         with pytest.raises(RequestError, match="one catalog manages") as refused:
             lake.run(*_move("m.s.a", "m.s.b"), opens=opens)
         assert refused.value.field == "steps"
+    assert lake.versions() == [1, 1, 1]
+
+
+def test_a_catalog_that_ratifies_one_table_at_a_time_is_named():
+    model = ModelCatalog()
+    model.commits_groups = False
+    lake = Lake(model)
+    with pytest.raises(RequestError, match="the model cannot ratify a commit to"):
+        lake.run(*_move("m.s.a", "m.s.b"))
     assert lake.versions() == [1, 1, 1]
 
 
