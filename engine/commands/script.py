@@ -43,7 +43,7 @@ class Script(Command):
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own schemas
         """Refuse steps invalid on any table; each is checked against its schema when it runs."""
         if not 1 <= len(self.steps) <= MAX_STEPS:
-            what = f"The script has {len(self.steps)} steps."
+            what = f"The {self.label.lower()} has {len(self.steps)} steps."
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
         for step in self.steps:
             if not fits_a_script(type(step)):

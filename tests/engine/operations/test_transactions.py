@@ -146,6 +146,8 @@ def test_statements_that_a_transaction_cannot_hold_are_refused_by_name(tmp_path,
     for statement, words in refused.items():
         with pytest.raises(RequestError, match=words):
             run(_atomic("DELETE FROM t WHERE k = 1", statement), table)
+    with pytest.raises(RequestError, match="The transaction has 51 steps"):
+        run(_atomic(*["DELETE FROM t"] * 51), table)
     for text in (
         "BEGIN ATOMIC DELETE FROM t; DELETE FROM t",
         "BEGIN ATOMIC DELETE FROM t END",
