@@ -193,8 +193,21 @@ CLIENTS = (
     Client(
         "feast",
         ("feast[spark]==0.67.0", "pytest-mock"),
-        ("tests/component/spark",),
+        (
+            *(
+                f"tests/component/spark/test_{name}.py"
+                for name in ("nodes", "spark", "spark_utils")
+            ),
+            "tests/component/spark/test_spark_table_format_integration.py",
+            "tests/component/spark/test_spark_transformation.py",
+            "tests/component/spark/test_on_delta.py",
+        ),
         repository="https://github.com/feast-dev/feast",
+        additions={"tests/component/spark/test_on_delta.py": "tests/interop/feast_cases.py"},
+        failures={
+            "test_to_arrow_": "its mock of PyArrow expects other arguments than Feast passes; no "
+            "table of Delta"
+        },
         directory="sdk/python",
     ),
     Client(
@@ -212,7 +225,15 @@ CLIENTS = (
     ),
     Client(
         "tempo",
-        ("dbl-tempo==0.1.30", "parameterized", "jsonref", "chispa"),
+        (
+            "dbl-tempo==0.1.30",
+            "delta-spark",
+            "ipython",
+            "scipy",
+            "parameterized",
+            "jsonref",
+            "chispa",
+        ),
         ("tests/io_tests.py",),
         repository="https://github.com/databrickslabs/tempo",
         directory="python",
@@ -238,6 +259,14 @@ CLIENTS = (
             "tests/test_dataflow_pipeline.py",
         ),
         repository="https://github.com/databrickslabs/dlt-meta",
+    ),
+    Client(
+        "databricks-labs-dqx",
+        ("databricks-labs-dqx==0.17.0",),
+        ("test_on_delta.py",),  # its own need a Databricks workspace, or start no Spark
+        sdist="databricks-labs-dqx==0.17.0",
+        spark={"spark.sql.sources.default": "delta"},
+        additions={"test_on_delta.py": "tests/interop/dqx_cases.py"},
     ),
     Client(
         "lowest",
@@ -272,7 +301,6 @@ CLIENTS = (
 
 
 OTHERS = {
-    "databricks-labs-dqx": "its tests with Spark need a Databricks workspace; the others start no Spark",
     "delta-spark": "its package has no tests; [pyspark.md](pyspark.md#delta-sparks-own-tests) has the counts of its repository's",
     "delta-hydro": "its package has no tests",
 }
