@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -412,6 +413,19 @@ class _PrivateTable(_TableView):
         super().__init__(table, log, Snapshot(log, base.state, base.allowed_roots))
         self.transactions: list[OptimisticTransaction] = []
         self._taken = base.version
+
+    def snapshot(
+        self, version: int | None = None, timestamp: datetime | int | str | None = None
+    ) -> Snapshot:
+        """Return the table with the changes so far.
+
+        Raises:
+            RequestError: a statement asks for an earlier version.
+        """
+        if version is not None or timestamp is not None:
+            what = f"A transaction that changes {self.uri} cannot read an earlier version of it."
+            raise RequestError(what, "Read that version outside the transaction.", field="steps")
+        return super().snapshot()
 
     def start_transaction(self, **options: Any) -> OptimisticTransaction:  # noqa: ANN401 - as given
         """Start the transaction of one statement."""

@@ -221,6 +221,15 @@ def test_statements_read_the_tables_as_the_transaction_left_them(lake, spark):
     assert lake.values("m.s.c")[11] == 2
 
 
+@pytest.mark.spark
+def test_an_earlier_version_of_a_changed_table_is_refused(lake, spark):
+    for version in (1, 2):
+        read = f"INSERT INTO m.s.b SELECT * FROM m.s.a VERSION AS OF {version}"
+        with pytest.raises(ScriptError, match="cannot read an earlier version"):
+            lake.run("DELETE FROM m.s.a WHERE k = 1", read, spark=spark)
+    assert lake.versions() == [1, 1, 1]
+
+
 def test_tables_without_one_catalog_are_refused_by_name(tmp_path, lake):
     other = Lake(EmbeddedCatalog(tmp_path / "other.db", str(tmp_path / "other")))
     plain = DeltaTable.create(str(tmp_path / "plain"), SCHEMA)
