@@ -153,7 +153,6 @@ def test_a_level_is_changed_once_the_losing_writes_are_shown(keyboard):
     keyboard.choose("level", "Serializable")
     keyboard.press("Preview")
     expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
-    keyboard.type("Type sales.orders to confirm", "sales.orders")
     keyboard.press("Set as a job")
     expect_commit(page)
     open_tab(keyboard, "sales.orders", "Isolation")

@@ -147,8 +147,6 @@ def _set(request: HttpRequest, table: Table, proposed: WantedSettings) -> HttpRe
     problem = proposed.problem
     if not problem and not proposed.proposal:
         problem = "The table already has these settings."
-    elif not problem and request.POST.get("confirm", "").strip() != table.name:
-        problem = f"Type {table.name} to confirm. Nothing was queued."
     if not problem:
         kind, parameters = proposed.proposal.job
         try:
