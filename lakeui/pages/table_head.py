@@ -32,6 +32,8 @@ TABS = (
     ("preview", "Rows", "table-preview"),
 )
 """The pages of a table alone: name, label, route. Conflicts and jobs are lists of all tables, narrowed."""
+_COMMITS = ("commits", "Commits", "table-commits")
+"""The page, after the history, of a table whose commits the catalog decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class TableHead:
 
 def visible_table(request: HttpRequest, pk: int) -> Table:
     """Return the table; 404 for a missing and for a hidden one alike."""
-    return get_object_or_404(visible_tables(request.user), pk=pk)
+    tables = visible_tables(request.user).select_related("managed")  # for its tabs
+    return get_object_or_404(tables, pk=pk)
 
 
 def table_head(
@@ -111,10 +114,13 @@ def _conflict_counts(table: Table) -> dict[str, int]:
 
 
 def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...]:
-    tabs = [Tab(name, label, reverse(route, args=[table.pk])) for name, label, route in TABS]
+    pages = list(TABS)
+    if hasattr(table, "managed"):
+        pages.insert(3, _COMMITS)
+    tabs = [Tab(name, label, reverse(route, args=[table.pk])) for name, label, route in pages]
     conflicts = f"{reverse('conflict-list')}?table={table.pk}"
     jobs = f"{reverse('job-list')}?table={table.pk}"
-    after = [name for name, _, _ in TABS].index("concurrency") + 1
+    after = [tab.name for tab in tabs].index("concurrency") + 1
     return (
         *tabs[:after],
         Tab("conflicts", "Conflicts", conflicts, conflict_count or None),

@@ -14,6 +14,7 @@ from lakeui.pages.conflicts import (
 )
 from lakeui.pages.jobs import job_form, jobs, run_grid, schedules, streams
 from lakeui.pages.tables import (
+    commits,
     concurrency,
     eligibility,
     files,
@@ -49,6 +50,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:pk>/sync/", summary.sync, name="table-sync"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),
     path("tables/<int:pk>/history/<int:version>/", version.version, name="table-version"),
+    path("tables/<int:pk>/commits/", commits.commits, name="table-commits"),
     path("tables/<int:pk>/schema/", schema.schema, name="table-schema"),
     path("tables/<int:pk>/schema/keys/<int:key_pk>/remove/", schema.key_remove, name="key-remove"),
     path("tables/<int:pk>/diff/", row_diff.choose, name="table-diff-choose"),

@@ -2,15 +2,19 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 
 from engine.errors import VersionTakenError
 from lakeui.catalog.managed_tables import open_location
 from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.roles import Role
 from lakeui.conflicts.conflict_detail.rerun import find_later_commit
 from lakeui.conflicts.models import Conflict
 from lakeui.managed.models import CommitAttempt, ManagedTable
 from lakeui.monitoring.metrics import exposition
+from tests.lakeui.factories import make_table, make_user
 from tests.lakeui.managed.staged import add, lines, make_managed, propose, remove, stage
+from tests.lakeui.page_client import PageClient
 from workers.managed import tend_catalog
 
 SAIL, SPARK = "sail/0.7.2", "Delta/4.3"
@@ -146,3 +150,36 @@ def test_pages_show_the_refused_commit_with_its_winner_and_its_retry(table, stor
     for name in ("concurrency", "what-if", "history", "eligibility"):
         page = client.get(f"/tables/{table.mirror.pk}/{name}/", follow=True)
         assert page.status_code == 200, name
+
+
+def test_the_page_of_commits_shows_ratified_and_refused_ones_with_their_clients(
+    table, store, user, django_assert_max_num_queries
+):
+    propose(table, stage(store, 2, rewrite(2, "a", "c", "id = 1")), user, SPARK)
+    attempt = lose(table, user, 2, rewrite(2, "a", "d", "id = 2"))
+    viewer, stranger = PageClient(), PageClient()
+    viewer.force_login(make_user("vera", Role.VIEWER))
+    stranger.force_login(make_user("eve"))
+    address = reverse("table-commits", args=[table.mirror_id])
+    assert stranger.get(address).status_code == 404
+    with django_assert_max_num_queries(60) as queries:
+        ratified = viewer.get(address).content.decode()
+    needed = len(queries)
+    for version in (1, 2):
+        assert reverse("table-version", args=[table.mirror_id, version]) in ratified
+    assert SPARK in ratified
+    assert SAIL not in ratified
+    refused = viewer.get(f"{address}?show=refused").content.decode()
+    assert SAIL in refused
+    assert attempt.why in refused
+    assert reverse("conflict", args=[Conflict.objects.get().pk]) in refused
+    CommitAttempt.objects.update(retried_version=1)
+    assert "committed as" in viewer.get(f"{address}?show=refused").content.decode()
+    assert address in viewer.get(reverse("table", args=[table.mirror_id])).content.decode()
+    for version in range(3, 8):
+        propose(table, stage(store, version, lines(version)), user, SPARK)
+    with django_assert_max_num_queries(needed):
+        viewer.get(address)
+    plain = reverse("table-commits", args=[make_table("sales.plain").pk])
+    assert viewer.get(plain).status_code == 404
+    assert viewer.get(f"{address}?show=all").status_code == 404
