@@ -41,7 +41,7 @@ from engine.schema.write_errors import NamedTwiceError
 from engine.spark.columns import from_spark_schema
 from engine.spark.jvm import column_of, frame_over, iter_seq
 from engine.spark.session import bypass_routing
-from engine.spark.session_catalog import SessionTable, find_permanent_view
+from engine.spark.session_catalog import SessionTable, find_catalog, find_permanent_view
 from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
 
 LIKE_STATEMENT = "CreateTableLike"
@@ -80,6 +80,8 @@ def makes_delta(spark: SparkSession, plan: Java) -> bool:
     given = optional(plan.tableSpec().provider())
     provider = str(given) if given is not None else spark.conf.get(_DEFAULT_PROVIDER, "") or ""
     on_path = len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]
+    if given is None and len(parts) == 3 and find_catalog(spark, parts[0]) is not None:
+        return True
     hive = given is None and optional(plan.tableSpec().serde()) is not None
     if given is None and not hive and kind_of(plan).startswith("Replace"):
         on_path = on_path or find_delta(spark, parts) is not None

@@ -15,6 +15,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
+from engine.catalog.catalog import Catalog, CatalogTableName
+from engine.catalog.managed_store import build_properties, stage_store
 from engine.commands.model import Clone, Create
 from engine.commands.sources import DataFrameSource, Source
 from engine.delta.handle import Handle
@@ -43,7 +45,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, quote_column, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.session import plain_sql
-from engine.spark.session_catalog import SessionTable, find_table
+from engine.spark.session_catalog import SessionTable, find_catalog, find_table
 from engine.storage.uri import normalize_uri, open_store, real_place
 from engine.table import DeltaTable
 
@@ -141,9 +143,45 @@ def make_table(
         what = "Table name or location has to be specified."
         raise NothingNamedError(what, "Pass a table name or a location.", field="location")
     existing = find_table(spark, definition.name)
+    name = parts_in(spark, definition.name)
+    catalog = find_catalog(spark, name[0]) if len(name) == 3 else None
+    if catalog is not None:
+        return _create_in_catalog(spark, definition, catalog, existing)
     if existing is None:
         return _create_named(spark, definition)
     return _create_over(spark, definition, existing)
+
+
+def _create_in_catalog(
+    spark: SparkSession,
+    definition: NewTableDefinition,
+    catalog: Catalog,
+    existing: SessionTable | None,
+) -> tuple[Handle, OperationResult]:
+    """Create a managed table, with its rows, at the location that its catalog chooses."""
+    if definition.location:
+        what = f"The catalog chooses the location of {definition.name}."
+        raise RequestError(what, "Leave LOCATION out.", field="location")
+    if existing is not None and definition.if_not_exists:
+        return Handle(spark, open_table(spark, existing.location), name=existing.name), (
+            OperationResult()
+        )
+    if existing is not None and not definition.replace:
+        raise NameTakenError(definition.name)
+    if definition.must_exist and existing is None:
+        raise NameUnknownError(definition.name)
+    if existing is not None or definition.clone:
+        what = f"A table of a catalog cannot be replaced or cloned into: {definition.name}."
+        raise RequestError(what, "Drop and create it, then insert the rows.", field="sql")
+    name = str(CatalogTableName(*parts_in(spark, definition.name)))
+    try:
+        store, options = stage_store(catalog, name, {}, None)
+        command = _command(spark, replace(definition, replace=False))
+        properties = build_properties(store.table, command.properties)
+        handle = Handle(spark, DeltaTable(store, storage_options=options), name=name, retries=0)
+        return handle, handle.run(replace(command, properties=properties))
+    except TableExistsError as error:
+        raise NameTakenError(definition.name) from error
 
 
 def _create_over(

@@ -10,12 +10,18 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import SparkSession
 
+from engine.catalog.catalog import CatalogTableName
 from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.expressions.literals import parse_timestamp
 from engine.log.segment import list_log_files
 from engine.spark.columns import quote_column
 from engine.spark.session import is_remote, plain_sql
-from engine.spark.session_catalog import SessionTable, find_table
+from engine.spark.session_catalog import (
+    CATALOG_SCHEME,
+    SessionTable,
+    find_catalog,
+    find_table,
+)
 from engine.spark.statement_plan import name_parts
 from engine.storage.uri import normalize_uri, open_store
 from engine.table import DeltaTable
@@ -167,12 +173,22 @@ def uses_delta_spark(spark: SparkSession) -> bool:
 def open_table(
     spark: SparkSession, path: str, options: Mapping[str, str] | None = None, name: str = ""
 ) -> DeltaTable:
-    """Open the table at a path. Its log may refer to files anywhere in its store (shallow clones).
+    """Open the table at a path, or the one of a catalog at its place as `find_table` returns it.
+
+    The log of a table at a path may refer to files anywhere in its store (shallow clones).
 
     Raises:
         NotADeltaTableError: there is none; the message has `name` if it is given.
         HadoopOptionError: an option is not one of a file system.
+        CatalogError: the catalog failed or refused.
     """
+    if path.startswith(CATALOG_SCHEME):
+        full_name = path.removeprefix(CATALOG_SCHEME)
+        catalog = find_catalog(spark, CatalogTableName.parse(full_name).catalog)
+        try:
+            return DeltaTable.open(full_name, catalog=catalog)
+        except TableNotFoundError as error:
+            raise NotADeltaTableError(name or full_name) from error
     uri = normalize_uri(path)
     stores = storage_options(spark, uri, options or {})
     try:

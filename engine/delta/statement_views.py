@@ -119,7 +119,8 @@ class StatementViews:
             database = parts[-2] if len(parts) > 1 else self._session.catalog.currentDatabase()
             short = database.lower(), parts[-1].lower()
             if short[0] not in alone:
-                qualifiers |= {short, (SESSION_CATALOG, *short)}
+                catalog = parts[0].lower() if len(parts) == 3 else SESSION_CATALOG
+                qualifiers |= {short, (catalog, *short)}
         while index < len(tokens):
             length = _qualifier_length(tokens, index, qualifiers)
             if length:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
+from engine.catalog.catalog import CatalogTableName
 from engine.commands.command import Command
 from engine.commands.merge import Merge
 from engine.commands.model import (
@@ -63,12 +64,12 @@ from engine.delta.result_frames import (
 from engine.delta.row_statements import rename_by_position
 from engine.delta.statement_views import StatementNotRoutedError
 from engine.delta.table_reads import frame_of
-from engine.errors import RequestError
+from engine.errors import RequestError, TableNotFoundError
 from engine.operations.execution import Execution
 from engine.operations.maintenance.manifest import generate
 from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
-from engine.spark.session_catalog import SessionTable, find_table
+from engine.spark.session_catalog import SessionTable, find_catalog, find_table
 
 _OF_SPARK = frozenset(
     {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
@@ -365,6 +366,23 @@ def _describe(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
     return description_frame(spark, snapshot, place, extended=extended)
 
 
+def _drop(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """Run DROP TABLE [IF EXISTS] t [PURGE] for a catalog with Unity Catalog's API; None for another."""
+    guard = cursor.take("IF", "EXISTS")
+    name = table_name(cursor)
+    catalog = find_catalog(spark, name.parts[0]) if len(name.parts) == 3 else None
+    if catalog is None:
+        return None
+    cursor.take("PURGE")
+    cursor.end()
+    try:
+        catalog.drop_table(CatalogTableName(*name.parts))
+    except TableNotFoundError as error:
+        if not guard:
+            raise NameUnknownError(name.sql) from error
+    return nothing(spark)
+
+
 def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [SHALLOW | DEEP] CLONE s [… AS OF …] [LOCATION '…']."""
     replaces = cursor.take("REPLACE") or cursor.take("CREATE", "OR", "REPLACE")
@@ -533,6 +551,7 @@ TABLE_STATEMENTS: Statements = (
     (("RESTORE",), _restore),
     (("ALTER", "TABLE"), _change),
     (("TRUNCATE", "TABLE"), _change),
+    (("DROP", "TABLE"), _drop),
     (("COMMENT", "ON", "TABLE"), _change),
     (("ANALYZE", "TABLE"), _analyze),
     (("DESCRIBE", "HISTORY"), _history),

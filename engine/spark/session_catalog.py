@@ -1,7 +1,13 @@
-"""Tables in a session's catalog, queried in SQL, which every catalog supports."""
+"""Tables in a session's catalogs: its own, queried in SQL, and those of Unity Catalog's API.
+
+The session names a catalog of the second kind as Unity Catalog's connector does, in the settings
+`spark.sql.catalog.<name>.uri` and `.token`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import sqlglot
@@ -11,11 +17,15 @@ from pyspark.sql import SparkSession
 from sqlglot import expressions as sql
 from sqlglot.errors import SqlglotError
 
+from engine.catalog.catalog import Catalog, CatalogTableName
+from engine.errors import RequestError, TableNotFoundError
 from engine.expressions.render import quote_string
 from engine.spark.jvm import iter_seq
 from engine.spark.session import is_remote, plain_sql
 
 SESSION_CATALOG = "spark_catalog"
+CATALOG_SCHEME = "catalog:"
+"""Before a name of three parts: the place of a table that is opened through its catalog."""
 _DETAILS = "# Detailed Table Information"
 _PATHS = frozenset({"delta", "lake", "parquet", "csv", "json", "orc", "text", "avro"})
 """Formats before a path in backticks in place of a table name."""
@@ -40,8 +50,51 @@ class SessionTable:
         return "VIEW" in self.kind.upper() or not (self.location or self.provider)
 
 
+def find_catalog(session: SparkSession, name: str) -> Catalog | None:
+    """Return the session's catalog of this name with Unity Catalog's API; None if it has none.
+
+    Raises:
+        RequestError: httpx is not installed.
+    """
+    address = session.conf.get(f"spark.sql.catalog.{name}.uri", None)
+    if name == SESSION_CATALOG or not address:
+        return None
+    return _connect(address, session.conf.get(f"spark.sql.catalog.{name}.token", None) or "")
+
+
+@lru_cache(maxsize=32)
+def _connect(address: str, token: str) -> Catalog:
+    try:
+        unity: Any = import_module("engine.catalog.unity")
+    except ModuleNotFoundError as error:
+        what = f"A catalog at {address} needs {error.name}, which is not installed."
+        raise RequestError(what, "Install it: pip install 'lakeui[client]'.") from error
+    catalog: Catalog = unity.UnityCatalog(address, token)
+    return catalog
+
+
+def _find_in_catalog(session: SparkSession, name: str) -> tuple[bool, SessionTable | None]:
+    """Return whether a name is one of Unity Catalog, and its table there; None if it has none."""
+    try:
+        parsed = CatalogTableName.parse(name)
+    except RequestError:
+        return False, None
+    catalog = find_catalog(session, parsed.catalog)
+    if catalog is None:
+        return False, None
+    try:
+        table = catalog.resolve_table(parsed)
+    except TableNotFoundError:
+        return True, None
+    kind = "MANAGED" if table.is_managed else "EXTERNAL"
+    return True, SessionTable(str(parsed), kind, f"{CATALOG_SCHEME}{parsed}", "delta")
+
+
 def find_table(session: SparkSession, name: str) -> SessionTable | None:
     """Return the table of a name as written in SQL; None if there is none."""
+    is_elsewhere, found = _find_in_catalog(session, name)
+    if is_elsewhere:
+        return found
     parts = None if is_remote(session) else _parts_in_session_catalog(session, name)
     if parts is not None:
         return _find_in_session_catalog(session, name, parts)
