@@ -69,4 +69,6 @@ def _list_lines(attempts: list[CommitAttempt]) -> list[AttemptLine]:
     transactions = [one.transaction_id for one in attempts if one.transaction_id is not None]
     recorded = Conflict.objects.filter(transaction__in=transactions).order_by("pk")
     conflicts = dict(recorded.values_list("transaction", "pk"))
-    return [AttemptLine(attempt, conflicts.get(attempt.transaction_id or 0)) for attempt in attempts]
+    return [
+        AttemptLine(attempt, conflicts.get(attempt.transaction_id or 0)) for attempt in attempts
+    ]
