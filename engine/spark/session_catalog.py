@@ -92,9 +92,9 @@ def _find_in_catalog(session: SparkSession, name: str) -> tuple[bool, SessionTab
 
 def find_table(session: SparkSession, name: str) -> SessionTable | None:
     """Return the table of a name as written in SQL; None if there is none."""
-    is_elsewhere, found = _find_in_catalog(session, name)
+    is_elsewhere, table = _find_in_catalog(session, name)
     if is_elsewhere:
-        return found
+        return table
     parts = None if is_remote(session) else _parts_in_session_catalog(session, name)
     if parts is not None:
         return _find_in_session_catalog(session, name, parts)
