@@ -6,6 +6,7 @@ operations that read no rows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ NOW = 1_700_000_000_000
 LATER = NOW + 50 * 365 * 24 * 3_600_000  # late enough that everything that may expire has expired
 SOURCE = "source"
 """The directory beside the table that clones read."""
-MANAGED = "main.default.t"
+MANAGED, BESIDE = "main.default.t", "main.default.u"
 V2 = {"delta.checkpointPolicy": "v2", "delta.feature.v2Checkpoint": "supported"}
 ROWS = tuple(("ab"[x % 2], x) for x in range(6))
 SOME = (c.Append(1, ROWS), c.Append(2, (("a", 6), ("b", 7))), c.Delete(3, c.Range(0, 1)))
@@ -123,36 +124,40 @@ class ByEngine:
 
 @dataclass(frozen=True)
 class OnManaged:
-    """A statement on a table of an embedded catalog; both lie below the directory of the test."""
+    """A statement on tables of an embedded catalog; all lie below the directory of the test."""
 
     text: str
+    tables: tuple[str, ...] = (MANAGED,)
 
     def make(self, place: str) -> None:
-        """Create the catalog and the table."""
+        """Create the catalog and the tables."""
         Path(place).mkdir()
-        DeltaTable.create(MANAGED, NEW, catalog=open_catalog(place), clock=CLOCK)
-        for _ in range(2):
-            _run_managed("INSERT INTO t VALUES (0, 'made'), (1, 'made')", place)
+        for name in self.tables:
+            DeltaTable.create(name, NEW, catalog=open_catalog(place), clock=CLOCK)
+            for _ in range(2):
+                _run_managed("INSERT INTO t VALUES (0, 'made'), (1, 'made')", place, name)
 
     def act(self, store: Store, txn_id: str) -> None:
         """Run the statement, unless the log already holds it."""
         _run_managed(self.text, store.root, txn_id=txn_id, since_version=0)
 
     def insert_next(self, place: str) -> None:
-        """Insert a row by another writer."""
-        _run_managed("INSERT INTO t VALUES (100, 'next')", place)
+        """Insert a row into each table by another writer."""
+        for name in self.tables:
+            _run_managed("INSERT INTO t VALUES (100, 'next')", place, name)
 
 
 def open_catalog(place: str) -> EmbeddedCatalog:
     return EmbeddedCatalog(Path(place) / "catalog.db", str(Path(place) / "lake"))
 
 
-def open_managed(place: str) -> DeltaTable:
-    return DeltaTable.open(MANAGED, catalog=open_catalog(place), clock=CLOCK)
+def open_managed(place: str, name: str = MANAGED) -> DeltaTable:
+    return DeltaTable.open(name, catalog=open_catalog(place), clock=CLOCK)
 
 
-def _run_managed(text: str, place: str, **options: Any) -> None:
-    run(parse_statement(text), open_managed(place), None, **options)
+def _run_managed(text: str, place: str, name: str = MANAGED, **options: Any) -> None:
+    opens = partial(open_managed, place)
+    run(parse_statement(text), opens(name), None, open_changed=opens, **options)
 
 
 Killed = OnArrow | ByEngine | OnManaged
@@ -191,6 +196,11 @@ MANAGED_OPERATIONS = {
     "delete from a managed table": OnManaged("DELETE FROM t WHERE n = 1"),
     "transaction on a managed table": OnManaged(
         "BEGIN ATOMIC DELETE FROM t WHERE n = 1; INSERT INTO t VALUES (1, 'killed'), (7, 'new'); END"
+    ),
+    "transaction on two managed tables": OnManaged(
+        "BEGIN ATOMIC DELETE FROM main.default.t WHERE n = 1; "
+        "INSERT INTO main.default.u VALUES (7, 'new'); END",
+        (MANAGED, BESIDE),
     ),
 }
 OPERATIONS: dict[str, OnArrow | ByEngine] = {

@@ -138,32 +138,36 @@ def test_a_killed_writer_of_a_managed_table_commits_once_and_leaves_no_gap(
         operation.make(str(whole))
         life = undertaker.run(name, str(whole), "killed")
         assert life.acknowledged, life
-        states, landed = [_list_managed_rows(before), _list_managed_rows(whole)], []
+        tables = operation.tables
+        states, landed = [_list_managed_rows(at, tables) for at in (before, whole)], []
         for fatal in share(2 * SHARE, range(len(life.moments), 0, -1)):
             place = tmp_path / f"{name} {fatal}"
             operation.make(str(place))
             death = undertaker.run(name, str(place), "killed", fatal)
             where = f"{name}, killed at {life.moments[fatal - 1]}: {death}"
             assert death.killed, where
-            rows = _list_managed_rows(place)
+            rows = _list_managed_rows(place, tables)
             assert rows in states[death.acknowledged :], where
             landed.append(rows == states[1])
             operation.insert_next(str(place))
             operation.act(LocalStore(place), "killed")
-            assert _list_managed_rows(place) == sorted([*states[1], (100, "next")]), where
-            _check_published(place)
+            after = [sorted([*rows, (100, "next")]) for rows in states[1]]
+            assert _list_managed_rows(place, tables) == after, where
+            for table in tables:
+                _check_published(place, table)
             shutil.rmtree(place)
         assert {*landed} == {False, True}, "it dies before and after the ratification"
 
 
-def _list_managed_rows(place: Path) -> list[tuple[int, str]]:
-    rows = open_managed(str(place)).snapshot().to_arrow().to_pylist()
-    return sorted((row["n"], row["name"]) for row in rows)
+def _list_managed_rows(place: Path, tables: tuple[str, ...]) -> list[list[tuple[int, str]]]:
+    """Return the rows of each table."""
+    read = [open_managed(str(place), name).snapshot().to_arrow().to_pylist() for name in tables]
+    return [sorted((row["n"], row["name"]) for row in rows) for rows in read]
 
 
-def _check_published(place: Path) -> None:
+def _check_published(place: Path, name: str) -> None:
     """Check that the catalog and the log have the same versions, and the killed commit once."""
-    table = open_managed(str(place))
+    table = open_managed(str(place), name)
     newest = open_catalog(str(place)).list_commits(table.store.table).check().latest_version
     assert list_versions(table.store) == list_versions(table.store.files) == [*range(newest + 1)]
     assert len(commits_of(table.store, "killed")) == 1
