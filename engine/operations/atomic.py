@@ -175,8 +175,6 @@ class _ChangedTable:
     def stage(self) -> None:
         """Stage the net effect, and count the reads of all statements."""
         self.txn.read_like(self.table.transactions)
-        if self.is_read_elsewhere and self.is_serializable:
-            self.txn.read_whole_table()
         self.txn.stage(*self.net.actions())
 
     def commit(self) -> OperationResult:
@@ -222,6 +220,8 @@ class _Transaction:
         """Commit to every table, or to none."""
         for member in self._members:
             member.stage()
+            if member.is_read_elsewhere and self._is_serializable:
+                member.txn.read_serializably()
         results: dict[int, OperationResult] = {}
 
         def commit_member(place: int) -> bool:
@@ -238,6 +238,11 @@ class _Transaction:
                 member.execution.delete_files(member.net.list_superseded())
         return _join_results(self._members, [results[place] for place in sorted(results)])
 
+    @property
+    def _is_serializable(self) -> bool:
+        """Whether a changed table is set to Serializable: the reads of all tables are checked."""
+        return any(member.is_serializable for member in self._members)
+
     def _check_reads(self) -> Mapping[CatalogTableName, int]:
         """Check the tables that were only read; at Serializable they must not have changed.
 
@@ -245,11 +250,11 @@ class _Transaction:
             ConflictError: one has changed.
         """
         checked: dict[CatalogTableName, int] = {}
-        if any(member.is_serializable for member in self._members):
+        if self._is_serializable:
             for table in self._read:
                 if isinstance(table.store, ManagedStore) and table.is_of_group:
                     txn = table.start_transaction()
-                    txn.read_whole_table()
+                    txn.read_serializably()
                     checked[table.store.table.name] = txn.commit(TRANSACTION.name)
         return checked
 

@@ -205,6 +205,11 @@ class OptimisticTransaction:
         self._require_snapshot()
         self._reads.whole_table = True
 
+    def read_serializably(self) -> None:
+        """Read everything, at Serializable: blind appends conflict even if nothing is staged."""
+        self.read_whole_table()
+        self._reads.serializably = True
+
     def read_earlier(self) -> None:
         """Register a read of everything before the transaction began, not repeated on a retry."""
         self.read_whole_table()

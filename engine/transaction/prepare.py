@@ -49,7 +49,8 @@ class ReadSet:
     `files` are the paths conditions led to, `entirely` those of which every row counts as read.
     `obstacle` is the command's own reason for a decision at file level; `matcher` and `tester`
     compare rows if conditions alone do not decide. `source_is_fixed`: its rows come from the
-    version it reads, and a retry would not read them again.
+    version it reads, and a retry would not read them again. `serializably`: the reads are checked
+    at Serializable, whatever the level of the table.
     """
 
     predicates: list[ReadPredicate] = field(default_factory=list)
@@ -57,6 +58,7 @@ class ReadSet:
     entirely: set[str] = field(default_factory=set)
     whole_table: bool = False
     source_is_fixed: bool = False
+    serializably: bool = False
     app_ids: set[str] = field(default_factory=set)
     obstacle: str | None = None
     matcher: RowMatcher | None = None
@@ -142,7 +144,7 @@ def prepare_commit(
         schema=parse_schema(terms.metadata.schema_string),
         partition_columns=tuple(terms.metadata.partition_columns),
         mapping_mode=column_mapping_mode(terms.metadata.configuration),
-        level=_level(terms, actions, provenance.operation),
+        level=_level(terms, reads, actions, provenance.operation),
         operation=provenance.operation,
         reads=tuple(reads.predicates),
         read_files=entirely | reads.files,
@@ -181,7 +183,11 @@ def _last_numbered(snapshot: Snapshot) -> AddFile | None:
     return adds_of(files.slice(pc.index(first_ids, highest).as_py(), 1))[0]
 
 
-def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> IsolationLevel:
+def _level(
+    terms: TableTerms, reads: ReadSet, actions: Sequence[Action], operation: str
+) -> IsolationLevel:
+    if reads.serializably:
+        return IsolationLevel.SERIALIZABLE
     of_table = TableProperties.parse(terms.metadata.configuration).isolation_level
     return level_used(of_table, actions, operation)
 

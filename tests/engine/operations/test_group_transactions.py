@@ -194,8 +194,10 @@ def test_serializable_prevents_write_skew_over_two_tables(tmp_path, lake, spark)
         act = Interruption(lambda: run(statement, strict.open("m.s.c"), spark))
         return strict.run(*read, spark=spark, observer=act)
 
-    with pytest.raises(ConflictError):
-        run_beside("DELETE FROM t WHERE k = 5")
+    for change in ("DELETE FROM t WHERE k = 5", "INSERT INTO t VALUES (55, 1)"):
+        with pytest.raises(ConflictError):
+            run_beside(change)
+    run("DELETE FROM t WHERE k = 55", strict.open("m.s.c"))
     other = lake.open("m.s.c")
 
     def open_table(name):
@@ -206,6 +208,20 @@ def test_serializable_prevents_write_skew_over_two_tables(tmp_path, lake, spark)
     run("DELETE FROM t WHERE k > 6", strict.open("m.s.a"))
     run_beside("OPTIMIZE t")
     assert len(strict.values("m.s.a")) == len(KEYS) + len(KEYS) - 1
+
+
+@pytest.mark.spark
+def test_one_serializable_table_makes_reads_of_all_changed_tables_serializable(lake, spark):
+    run(
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')",
+        lake.open("m.s.a"),
+    )
+    move = (_go_off("m.s.a", "m.s.b"), "UPDATE m.s.b SET v = 1 WHERE k = 2")
+    for change in ("UPDATE t SET v = 0 WHERE k = 1", "INSERT INTO t VALUES (55, 1)"):
+        winner = Interruption(lambda text=change: run(text, lake.open("m.s.b")))
+        with pytest.raises(ConflictError):
+            lake.run(*move, spark=spark, observer=winner)
+    assert lake.values("m.s.a")[1] == START
 
 
 @pytest.mark.spark
