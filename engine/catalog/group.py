@@ -44,13 +44,13 @@ class CommitGroup:
         self._commits: Sequence[CommitMember] = ()
         self._done: set[int] = set()
         self._unchanged: ReadVersions = dict
-        self._unanswered: list[tuple[GroupCommit, ...]] = []
+        self._unrefused: list[tuple[GroupCommit, ...]] = []
         self._is_ratified = False
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a proposal of the group had no answer: an old one may be ratified late."""
-        return bool(self._unanswered)
+        """Whether a proposal of the group was not refused: it is ratified, or may be, even late."""
+        return bool(self._unrefused)
 
     def join(self, store: ManagedStore) -> ManagedStore:
         """Return the store through which the next member commits."""
@@ -72,7 +72,7 @@ class CommitGroup:
         except CommitOutcomeUnknownError:
             raise
         except EngineError as error:
-            if not all(map(self._is_dead, self._unanswered)):
+            if not all(map(self._is_dead, self._unrefused)):
                 raise _outcome_unknown_error(self._stores) from error
             raise
 
@@ -105,16 +105,21 @@ class CommitGroup:
         proposals = tuple(self._proposals)
         proposed = {commit.table.table_id for commit in proposals}
         for _ in range(_MOST_CHECKS):
+            unchanged = self._unchanged()
+            self._unrefused.append(proposals)
             try:
-                catalog.ratify_group(proposals, self._unchanged())
+                catalog.ratify_group(proposals, unchanged)
                 return
             except StorageOutcomeUnknownError:
-                self._unanswered.append(proposals)
                 raise
             except GroupRefusedError as refused:
+                self._unrefused.pop()
                 if refused.table_id in proposed:
                     self._check_refusal(refused)
                     raise
+            except EngineError:
+                self._unrefused.pop()
+                raise
         what = "The tables that the transaction reads changed too often. Nothing was written."
         raise MaxCommitRetriesError(what, "Run it when fewer writers are active.")
 
@@ -125,7 +130,7 @@ class CommitGroup:
             StorageOutcomeUnknownError: it may be.
         """
         if isinstance(refused.cause, VersionTakenError) and not self._is_dead(self._proposals):
-            self._unanswered.append(tuple(self._proposals))
+            self._unrefused.append(tuple(self._proposals))
             raise StorageOutcomeUnknownError(refused.cause.what) from refused
 
     def _is_dead(self, proposals: Sequence[GroupCommit]) -> bool:

@@ -62,7 +62,7 @@ class CommitsTogether(Protocol):
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a proposal of the group had no answer: an old one may be ratified late."""
+        """Whether a proposal of the group was not refused: it is ratified, or may be, even late."""
         ...
 
     def ratify(self, catalog: Catalog, commit: GroupCommit) -> None:
@@ -484,7 +484,7 @@ class ManagedStore:
             self._group.ratify(self._catalog, GroupCommit(self.table, proposal, published))
 
     def _abandon(self, staged: _StagedCommit) -> None:
-        """Delete the staged file of a refused commit, unless its group may be ratified late."""
+        """Delete the staged file of a refused commit, unless its group is or may be ratified."""
         if self._group is None or not self._group.is_in_doubt:
             self._discard(staged)
             return

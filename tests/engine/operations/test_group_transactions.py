@@ -14,8 +14,10 @@ from engine.errors import (
     ConflictError,
     EngineError,
     RequestError,
+    StorageError,
 )
 from engine.log.commits import read_commit
+from engine.log.paths import LOG_DIRECTORY
 from engine.operations.run import run
 from engine.operations.script import ScriptError
 from engine.schema.types import LONG, StructField, StructType
@@ -222,6 +224,52 @@ def test_one_serializable_table_makes_reads_of_all_changed_tables_serializable(l
         with pytest.raises(ConflictError):
             lake.run(*move, spark=spark, observer=winner)
     assert lake.values("m.s.a")[1] == START
+
+
+class FailingLog:
+    """A table's files; its log cannot be read while `fails` says so."""
+
+    def __init__(self, files, fails):
+        self._files, self._fails = files, fails
+
+    def __getattr__(self, name):
+        return getattr(self._files, name)
+
+    def read(self, path, start=None, length=None):
+        self._check(path)
+        return self._files.read(path, start, length)
+
+    def stat(self, path):
+        self._check(path)
+        return self._files.stat(path)
+
+    def _check(self, path):
+        if path.startswith(LOG_DIRECTORY) and self._fails():
+            raise StorageError(path)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_log_that_fails_after_the_ratification_costs_no_ratified_commit(place):
+    lake, failures = Lake(ModelCatalog()), [True]
+    for name in NAMES:
+        lake.catalog.report_published(lake.open(name).store.table, 1)
+
+    def open_table(name):
+        table = lake.open(name)
+        if name == NAMES[place]:
+            managed = [table.store.table]
+            table.store.files = FailingLog(
+                table.store.files,
+                lambda: bool(failures) and lake.catalog.read_versions(managed) == (2,),
+            )
+        return table
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        lake.run(*_move("m.s.a", "m.s.b"), opens=open_table, txn_id="one")
+    failures.clear()
+    assert lake.versions() == [2, 2, 1]
+    assert (lake.values("m.s.a")[1], lake.values("m.s.b")[1]) == (95, 105)
+    assert lake.run(*_move("m.s.a", "m.s.b"), txn_id="one", since_version=1).recognized
 
 
 @pytest.mark.spark
