@@ -12,6 +12,7 @@ from django.db import connections
 from engine.errors import (
     CatalogError,
     CatalogTableMissingError,
+    GroupRefusedError,
     InvalidCommitError,
     MalformedLogError,
     RequestError,
@@ -22,7 +23,16 @@ from lakeui.catalog.managed_tables import drop_table, open_location
 from lakeui.conflicts.unregistration import unregister_table
 from lakeui.managed.models import CommitAttempt, RatifiedVersion
 from lakeui.managed.publication import delete_staged_file, publish_commits
-from lakeui.managed.ratification import check_published, list_commits, note_published, ratify
+from lakeui.managed.ratification import (
+    CommitOrigin,
+    GroupProposal,
+    check_proposal,
+    check_published,
+    list_commits,
+    note_published,
+    ratify,
+    ratify_group,
+)
 from tests.lakeui.managed import staged
 from tests.lakeui.managed.staged import (
     PROTOCOL,
@@ -261,6 +271,51 @@ def test_concurrent_clients_get_contiguous_versions_each_ratified_once():
     attempts = CommitAttempt.objects.values_list("file_name", flat=True)
     assert sorted(attempts) == sorted(refused)
     assert publish_commits(table, store) == 30
+
+
+def _ratify_next(members, read):
+    """Ratify a commit of each table as soon as none of them, and none of `read`, changes."""
+    origin = CommitOrigin()
+    while True:
+        unchanged = {table.pk: list_commits(table).latest_version for table in read}
+        proposals = []
+        with suppress(VersionTakenError, GroupRefusedError):
+            for table in members:
+                store = open_location(table)
+                commit = stage(store, list_commits(table).latest_version + 1)
+                checked = check_proposal(table, commit, origin, store)
+                proposals.append(GroupProposal(table, checked))
+            if len(members) == 1:
+                ratify(table, checked, origin)
+            else:
+                ratify_group(proposals, unchanged, origin)
+            return
+
+
+@pytest.mark.django_db(transaction=True)
+def test_groups_in_opposite_order_and_single_commits_never_wait_for_each_other():
+    person = User.objects.create_user("ann")
+    a, b, c = tables = [make_managed(person, name) for name in ("a", "b", "c")]
+    failures, start = [], threading.Barrier(6)
+
+    def write(members, read):
+        start.wait()
+        try:
+            for _ in range(5):
+                _ratify_next(members, read)
+        except Exception as error:  # noqa: BLE001 - a deadlock is an error of the database
+            failures.append(error)
+        finally:
+            connections.close_all()
+
+    works = [((a, b), ()), ((b, a), ()), ((c, b), (a,)), ((a, c), (b,)), ((b,), ()), ((a,), ())]
+    threads = [threading.Thread(target=write, args=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert [list_commits(table).check().latest_version for table in tables] == [20, 20, 10]
 
 
 def test_a_managed_table_cannot_be_unregistered(table, store, user):
