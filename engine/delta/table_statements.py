@@ -27,7 +27,7 @@ from engine.commands.model import (
     Vacuum,
 )
 from engine.commands.names import is_location
-from engine.commands.script import Script
+from engine.commands.script import Script, step_table
 from engine.commands.sources import DataFrameSource, QuerySource, Source, TableSource
 from engine.commands.sql import parse_request
 from engine.commands.sql_alter import parse_hive_changes
@@ -70,6 +70,7 @@ from engine.operations.maintenance.manifest import generate
 from engine.spark.columns import quote_column
 from engine.spark.session import plain_sql
 from engine.spark.session_catalog import SessionTable, find_catalog, find_table
+from engine.storage.uri import is_same_place
 
 _OF_SPARK = frozenset(
     {("RENAME", "TO"), ("ADD", "PARTITION"), ("DROP", "PARTITION"), ("RECOVER", "PARTITIONS")}
@@ -461,12 +462,24 @@ def write_rows(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None
 
 
 def _run_transaction(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
-    """Run BEGIN ATOMIC …; END at the tables of its statements."""
+    """Run BEGIN ATOMIC …; END at the tables of its statements.
+
+    Raises:
+        StatementNotRoutedError: one changes a table called `t` that is not the first one.
+    """
     command, dry_run = parse_request(cursor.text)
     _refuse_dry_run(dry_run)
     steps = command.steps if isinstance(command, Script) else (command,)
-    first = StatementTable(_parts_of_target(steps[0].table), 0, 0)
-    handle_of(spark, first).run(command)
+    first = handle_of(spark, StatementTable(_parts_of_target(steps[0].table), 0, 0))
+    for step in steps[1:]:
+        if not step_table(step):  # `t`, which means the first table to `run`
+            other = handle_of(spark, StatementTable(_parts_of_target(step.table), 0, 0))
+            if not is_same_place(other.table.uri, first.table.uri):
+                what = f"The transaction runs on {first.table.uri}, and a statement changes "
+                what += f"{other.table.uri}."
+                remedy = "Use a transaction for each table."
+                raise StatementNotRoutedError(what, remedy, field="sql")
+    first.run(command)
     return nothing(spark)
 
 

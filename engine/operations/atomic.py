@@ -21,7 +21,7 @@ from engine.catalog.catalog import CatalogTableName
 from engine.catalog.group import CommitGroup, read_versions
 from engine.catalog.managed_store import ManagedStore
 from engine.commands.command import Command
-from engine.commands.names import ANY_TABLE, is_location
+from engine.commands.names import is_location
 from engine.commands.script import AtomicScript, step_table
 from engine.errors import EngineError, RequestError
 from engine.log.commits import LogCommit, read_commit
@@ -262,7 +262,7 @@ class _Transaction:
         """Open a table that a statement reads: as changed here, or at one version."""
         own = self._members[0].table
         if name not in self._by_name:
-            opened = own if name.lower() == ANY_TABLE else _open_read(name, own, self._resolve)
+            opened = _open_read(name, own, self._resolve)
             tables = [*(member.table for member in self._members), *self._read]
             same = (table for table in tables if is_same_place(table.uri, opened.uri))
             self._by_name[name] = next(same, None) or self._pin(opened)

@@ -75,9 +75,7 @@ def monitoring(request: HttpRequest) -> HttpResponse:
     )
     context["may_see_alerts"] = may(request.user, "maintain")
     context["outboxes"] = outboxes() if context["may_see_alerts"] else ()
-    template = (
-        "monitoring/_build_current_state.html" if is_fragment else "monitoring/monitoring.html"
-    )
+    template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
     return render(request, template, context)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.delta import DeltaTable, enable
 from engine.delta.session_hooks import NotEnabledError, has_delta_spark
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.errors import EngineError
 from engine.spark.data_source import register
 from engine.spark.jvm import source_exists
 from tests.engine.delta.conftest import rows_of
@@ -329,10 +330,14 @@ def test_a_transaction_of_a_session_is_one_version_with_queries_of_its_own_rows(
     )
     assert lake.sql("DESCRIBE HISTORY orders").count() == before + 1
     assert sorted(rows(lake, "SELECT id FROM orders")) == [(1,), (2,), (3,), (12,), (13,)]
-    with pytest.raises(StatementNotRoutedError, match=r"changes .*orders and .*t"):
+    with pytest.raises(EngineError, match=r"runs on .*orders, and a statement changes .*t"):
         lake.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM t; END")
+    lake.sql("CREATE TABLE others USING delta AS SELECT 1 AS id")
+    with pytest.raises(EngineError, match=r"runs on .*orders, and a statement changes .*others"):
+        lake.sql("BEGIN ATOMIC DELETE FROM orders; DELETE FROM others; END")
     assert len(rows(lake, "SELECT * FROM orders")) == 5
     lake.sql("DROP TABLE t")
+    lake.sql("DROP TABLE others")
 
 
 def test_statements_that_open_a_transaction_name_the_block(lake, orders):
