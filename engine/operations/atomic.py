@@ -288,6 +288,9 @@ def _begin(
     tables += [table for table in dict.fromkeys(changed.values()) if table is not tables[0]]
     read = _list_read(command, execution, tables)
     versions = _read_versions(tables, read)
+    if execution.options.application is not None and len(tables) > 1:
+        read_snapshots = [table.snapshot(versions[table.uri]) for table in tables]
+        _check_application(read_snapshots, *execution.options.application)
     group = CommitGroup() if versions else None
     members: list[_ChangedTable] = []
     for table in tables:
@@ -301,6 +304,24 @@ def _begin(
         members[-1].txn.tables = len(tables)
     pinned = [_PinnedTable(table, versions.get(table.uri)) for table in read]
     return _Transaction(members, pinned, group, execution.options)
+
+
+def _check_application(read: Sequence[Snapshot], app_id: str, version: int) -> None:
+    """Check that every table has the application's write, or that none has it.
+
+    Raises:
+        RequestError: only some have it. Neither skipping nor repeating it would be right for all.
+    """
+    written = [one.set_transactions.get(app_id) for one in read]
+    has_it = [last is not None and last.version >= version for last in written]
+    if any(has_it) and not all(has_it):
+        there, missing = read[has_it.index(True)], read[has_it.index(False)]
+        what = (
+            f"The application {app_id} has written version {version} to {there.table_uri}, but "
+            f"not to {missing.table_uri}."
+        )
+        remedy = "Write the missing part by itself, or give the transaction a later version."
+        raise RequestError(what, remedy, field="application")
 
 
 def _list_read(

@@ -435,7 +435,8 @@ def _find_earlier_result(
     """Return an earlier run's result, if its commit is in the log, and the options to run with."""
     if options.dry_run:
         return None, options
-    if options.application is not None and _was_applied(table, *options.application):
+    application = None if isinstance(command, AtomicScript) else options.application
+    if application is not None and _was_applied(table, *application):
         return OperationResult(message=_APPLIED), options
     txn_id, since_version = options.txn_id, options.since_version
     if txn_id is None or since_version is None or _has_several_commits(command):

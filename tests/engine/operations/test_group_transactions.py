@@ -112,6 +112,22 @@ def test_every_table_gets_one_commit_that_names_the_transaction(lake):
     assert lake.versions() == [2, 2, 2]
 
 
+def test_an_application_that_wrote_to_one_of_the_tables_alone_is_refused(lake):
+    move, written = _move("m.s.a", "m.s.b"), ("app", 5)
+    lake.run(*move, application=("app", 4))
+    for name in ("m.s.a", "m.s.b"):
+        run("INSERT INTO t VALUES (50, 1)", lake.open(name), application=written)
+        both = lake.versions()[:2] == [3, 3]
+        if not both:
+            with pytest.raises(RequestError, match="has written version 5 to") as refused:
+                lake.run(*move, application=written)
+            assert refused.value.field == "application"
+    assert lake.run(*move, application=written).version is None, "both have it"
+    assert lake.versions() == [3, 3, 1]
+    lake.run(*move, application=("app", 6))
+    assert lake.values("m.s.a")[1] == START - 10
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_winner_at_either_table_is_rebased_over_if_its_rows_are_others(lake, place):
     other = NAMES[place]
