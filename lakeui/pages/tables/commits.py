@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Page, Paginator
@@ -9,6 +10,8 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from engine.catalog.catalog import CatalogTableName
+from engine.catalog.unity_messages import BASE_PATH
 from lakeui.conflicts.models import Conflict
 from lakeui.managed.models import CommitAttempt, ManagedTable, RatifiedVersion
 from lakeui.pages.table_head import table_head, visible_table
@@ -60,8 +63,16 @@ def commits(request: HttpRequest, pk: int) -> HttpResponse:
         "unpublished": managed.latest_version - managed.published_version,
         "listing": CommitListing(page),
         "lines": _list_lines(list(page)) if shown == REFUSED else (),
+        "act": {"address": _api_address(managed)},
     }
     return render(request, "tables/commits.html", context)
+
+
+def _api_address(managed: ManagedTable) -> str:
+    """Return the address of the table and its last commits in the catalog's own API."""
+    name = CatalogTableName.parse(str(managed))
+    place = f"catalogs/{name.catalog}/schemas/{name.schema}/tables/{name.table}"
+    return f"{BASE_PATH}/delta/v1/{quote(place)}"
 
 
 def _list_lines(attempts: list[CommitAttempt]) -> list[AttemptLine]:

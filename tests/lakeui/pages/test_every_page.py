@@ -232,6 +232,7 @@ NOT_PAGES = frozenset(
         "conflict-repeated-change",
         "conflict-trials",
         "table-refresh",
+        "table-commits",  # of a managed table: tests/lakeui/managed/test_attempts.py
         "table-landed",
         "table-sync",
         "attention-mute",
